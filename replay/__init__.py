@@ -1,0 +1,1 @@
+"""Replays, compares, judges and distills what ``tracekit`` recorded."""
