@@ -1,0 +1,40 @@
+# Everything runs in .venv, which any target makes on first use: python3 and make are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint bench sweep clean
+
+demo: $(READY)
+	$(BIN)/python -m fixtures.demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -q -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict -p tracekit -p replay
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+# The tests over whole data sets, which `make test` leaves out.
+sweep: $(READY)
+	$(BIN)/python -m pytest -q -n 2 -m slow
+
+clean:
+	rm -rf .venv .tracekit .tracekit-demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
+	  .hypothesis build dist
+	find tracekit replay tests fixtures benchmarks -name __pycache__ -type d -prune \
+	  -exec rm -rf {} + 2>/dev/null || true
+
+# Made anew when the lock or the metadata change; the stamp is written last, so that a broken
+# set-up is never taken for a finished one.
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracekit needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; name another one with: make PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(READY)
