@@ -1,0 +1,199 @@
+"""What a tool declares: its name, purpose, effect, arguments, and how its calls are compared.
+
+The contract of the *recorded* tool is kept with the run, since a replay binds and compares calls by
+what held when they were recorded, not by what the new code happens to say.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tracekit.canonical import Encoded, JsonValue, encode
+from tracekit.errors import ContractError
+from tracekit.events import Effect
+
+EFFECTS: tuple[Effect, ...] = ("pure", "read", "write", "unknown")
+ParameterKind = Literal["positional", "either", "keyword", "args", "kwargs"]
+
+_KINDS: dict[Any, ParameterKind] = {
+    inspect.Parameter.POSITIONAL_ONLY: "positional",
+    inspect.Parameter.POSITIONAL_OR_KEYWORD: "either",
+    inspect.Parameter.KEYWORD_ONLY: "keyword",
+    inspect.Parameter.VAR_POSITIONAL: "args",
+    inspect.Parameter.VAR_KEYWORD: "kwargs",
+}
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Parameter(_Frozen):
+    """One parameter of a tool's function."""
+
+    name: str
+    kind: ParameterKind = "either"
+    required: bool = True
+    default: JsonValue = None
+    """Encoded default; only meaningful where ``required`` is false."""
+
+
+class Matchers(_Frozen):
+    """How two argument values of a read count as equal. Keys are JSON pointers into the arguments.
+
+    None of these ever applies to a write: a write is compared exactly.
+    """
+
+    ignore: tuple[str, ...] = ()
+    """Values that do not matter."""
+    sets: tuple[str, ...] = ()
+    """Lists whose order does not matter."""
+    tolerances: dict[str, float] = Field(default_factory=dict)
+    """Numbers that may differ by so much, absolute."""
+    windows: dict[str, float] = Field(default_factory=dict)
+    """ISO 8601 times, or Unix seconds, that may differ by so many seconds."""
+
+
+class Contract(_Frozen):
+    """A tool's declaration."""
+
+    name: str
+    purpose: str = ""
+    effect: Effect = "unknown"
+    parameters: tuple[Parameter, ...] | None = None
+    """None where the signature is not known (imported runs)."""
+    argument_schema: dict[str, JsonValue] | None = None
+    result_schema: dict[str, JsonValue] | None = None
+    matchers: Matchers = Matchers()
+    touches: tuple[str, ...] | None = None
+    """Resources the tool reads or changes; None means all of them."""
+    idempotency_field: str | None = None
+    """JSON pointer of the argument that carries the caller's idempotency key."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether a call may change the world; an undeclared effect may."""
+        return self.effect in ("write", "unknown")
+
+    def shares_resource(self, other: Contract) -> bool:
+        """Whether both touch a common resource; a tool that names none touches all."""
+        if self.touches is None or other.touches is None:
+            return True
+        return not set(self.touches).isdisjoint(other.touches)
+
+    def normalise(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Spell ``arguments`` as this contract would: defaults filled in, order of the signature."""
+        if self.parameters is None:
+            return dict(arguments)
+        spelt: dict[str, JsonValue] = {}
+        for parameter in self.parameters:
+            if parameter.name in arguments:
+                spelt[parameter.name] = arguments[parameter.name]
+            elif not parameter.required:
+                spelt[parameter.name] = parameter.default
+        spelt |= {name: value for name, value in arguments.items() if name not in spelt}
+        return spelt
+
+
+def contract_of(
+    function: Callable[..., object],
+    *,
+    name: str | None = None,
+    purpose: str | None = None,
+    effect: Effect = "unknown",
+    argument_schema: dict[str, JsonValue] | None = None,
+    result_schema: dict[str, JsonValue] | None = None,
+    matchers: Matchers | None = None,
+    touches: tuple[str, ...] | None = None,
+    idempotency_field: str | None = None,
+) -> Contract:
+    """Read the contract of ``function`` from its signature and docstring.
+
+    Raises:
+        ContractError: the effect is none of pure, read, write, unknown.
+    """
+    label = name or getattr(function, "__qualname__", repr(function)).replace("<locals>.", "")
+    if effect not in EFFECTS:
+        raise ContractError(
+            f"tool {label!r}: effect {effect!r} is not known", hint=f"one of {', '.join(EFFECTS)}"
+        )
+    text = purpose if purpose is not None else (inspect.getdoc(function) or "")
+    return Contract(
+        name=label,
+        purpose=text.strip().partition("\n\n")[0],
+        effect=effect,
+        parameters=_parameters(function),
+        argument_schema=argument_schema,
+        result_schema=result_schema,
+        matchers=matchers or Matchers(),
+        touches=touches,
+        idempotency_field=idempotency_field,
+    )
+
+
+def _parameters(function: Callable[..., object]) -> tuple[Parameter, ...] | None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    found = []
+    for index, parameter in enumerate(signature.parameters.values()):
+        if index == 0 and parameter.name in ("self", "cls"):
+            continue
+        optional = parameter.default is not inspect.Parameter.empty
+        variable = _KINDS[parameter.kind] in ("args", "kwargs")
+        found.append(
+            Parameter(
+                name=parameter.name,
+                kind=_KINDS[parameter.kind],
+                required=not (optional or variable),
+                default=_default(parameter),
+            )
+        )
+    return tuple(found)
+
+
+def _default(parameter: inspect.Parameter) -> JsonValue:
+    match _KINDS[parameter.kind]:
+        case "args":
+            return []
+        case "kwargs":
+            return {}
+        case _:
+            if parameter.default is inspect.Parameter.empty:
+                return None
+            return encode(parameter.default).value
+
+
+def bind(
+    signature: inspect.Signature, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> dict[str, object]:
+    """Bind a call to its parameters, defaults applied, ``self`` and ``cls`` left out.
+
+    A call that does not fit the signature is kept as it was made, under ``args`` and ``kwargs``:
+    Python itself will refuse it, and the record shows what was tried.
+    """
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        return {"args": list(args), "kwargs": dict(kwargs)}
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    first = next(iter(signature.parameters), None)
+    if first in ("self", "cls"):
+        arguments.pop(first, None)
+    return {name: list(v) if isinstance(v, tuple) and _is_args(signature, name) else v
+            for name, v in arguments.items()}
+
+
+def _is_args(signature: inspect.Signature, name: str) -> bool:
+    return signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+
+
+def encode_arguments(arguments: Mapping[str, object]) -> Encoded:
+    """Encode bound arguments as one JSON object with its type marks."""
+    return encode(dict(arguments))

@@ -1,0 +1,185 @@
+"""The trajectory of a run: decisions, actions, observations and their partial order.
+
+This is the one view of the events that replay, diff, distill and analysis read. ``build`` is pure:
+rows and the values behind them in, a value out. Calls that were issued together are one decision
+and unordered among themselves; calls made beneath another tool call are *covered* by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tracekit.canonical import JsonValue
+from tracekit.contract import Contract
+from tracekit.events import ContentState, Effect, PolicyDecision, Rung
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What came back for a call."""
+
+    value: JsonValue = None
+    state: ContentState = "absent"
+    """Only ``captured`` may be replayed."""
+    types: Mapping[str, JsonValue] = field(default_factory=dict)
+    is_error: bool = False
+    error_type: str | None = None
+    error_message: str | None = None
+
+    @property
+    def digest_form(self) -> JsonValue:
+        """The JSON value that stands for the observation when two are compared."""
+        if self.is_error:
+            return {"error": self.error_type, "message": self.error_message, "value": self.value}
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call (or retrieval): the action and its observation."""
+
+    event_id: str
+    span_id: str
+    tool: str
+    arguments: JsonValue
+    """Bound arguments; a JSON object unless ``argument_state`` says otherwise."""
+    effect: Effect
+    observation: Observation
+    argument_state: ContentState = "captured"
+    argument_types: Mapping[str, JsonValue] = field(default_factory=dict)
+    contract: Contract | None = None
+    tool_call_id: str | None = None
+    path: tuple[str, ...] = ()
+    """Names of the operations around it, outermost first, without the run itself."""
+    occurrence: int = 0
+    """How many earlier calls of the same tool stand on the same path."""
+    decision: int = 0
+    """1-based number of the decision it belongs to; 0 for covered calls."""
+    position: int = 0
+    """Its place among the calls of the decision, from 0."""
+    covered_by: str | None = None
+    """``event_id`` of the tool call beneath which it was made."""
+    write_set: frozenset[str] = frozenset()
+    """``event_id``s of the successful writes that it could see (see ``semantics``)."""
+    ts_start_ns: int | None = None
+    ts_end_ns: int | None = None
+    latency_ns: int | None = None
+    evidence: tuple[str, ...] = ()
+    policy_decision: PolicyDecision | None = None
+    policy_id: str | None = None
+    policy_reason: str | None = None
+    rung: Rung | None = None
+    tainted: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may have changed the world."""
+        return self.effect in ("write", "unknown")
+
+    @property
+    def refused(self) -> bool:
+        """Whether a policy kept its body from running."""
+        return self.policy_decision == "deny"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One request to a model and its reply."""
+
+    event_id: str
+    span_id: str
+    prompt: JsonValue
+    """The request in the provider's shape; None where it was not kept."""
+    prompt_hash: str | None
+    reply: Observation
+    name: str = ""
+    path: tuple[str, ...] = ()
+    occurrence: int = 0
+    model: str | None = None
+    covered_by: str | None = None
+    """``event_id`` of the tool call or model call beneath which it was made."""
+    latency_ns: int | None = None
+    prompt_types: Mapping[str, JsonValue] = field(default_factory=dict)
+    rung: Rung | None = None
+    tainted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Something said that is neither a call nor a model's request: a system prompt, a user's turn."""
+
+    role: str
+    """``system``, ``user`` or ``assistant``."""
+    content: JsonValue
+    before_decision: int
+    """1-based number of the decision that followed it; one past the last where none did."""
+    event_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One step of the planner: the calls it issued together, or what it said, or both."""
+
+    index: int
+    """From 1."""
+    calls: tuple[Call, ...] = ()
+    message: JsonValue = None
+    """What it said beside or instead of calls; None where it said nothing."""
+    model_call: str | None = None
+    """``event_id`` of the model call that made it, where one did."""
+    final: bool = False
+    """Whether ``message`` is the run's answer."""
+    tainted: bool = False
+    policy: PolicyDecision | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mint:
+    """A clock, id or random value that user code was given."""
+
+    kind: str
+    site: str
+    occurrence: int
+    value: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """A run as its reader sees it."""
+
+    run_id: str
+    agent: str
+    input: Observation
+    """The run's input; ``value`` is the bound arguments of the agent, or the user's text."""
+    decisions: tuple[Decision, ...]
+    answer: Observation
+    status: str
+    """``ok``, ``error`` or ``open``."""
+    messages: tuple[Message, ...] = ()
+    model_calls: tuple[ModelCall, ...] = ()
+    covered: tuple[Call, ...] = ()
+    """Calls made beneath a tool call; in no decision."""
+    tools: tuple[Contract, ...] = ()
+    """What the planner could call, as far as the record says; at least what it did call."""
+    mints: tuple[Mint, ...] = ()
+    ts_start_ns: int | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    task_id: str | None = None
+    tenant: str | None = None
+    operator: str | None = None
+    replay_of: str | None = None
+    source_format: str = "tracekit"
+    attributes: Mapping[str, JsonValue] = field(default_factory=dict)
+    """The run's own attributes (importers keep labels such as utility here)."""
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls of all decisions, in order."""
+        return tuple(call for decision in self.decisions for call in decision.calls)
+
+    @property
+    def has_agent_code(self) -> bool:
+        """Whether decorated code made this run (imported runs have none)."""
+        return self.source_format == "tracekit"
