@@ -1,4 +1,4 @@
-"""What every test stands on: no network beyond this machine, and nothing of the user's own set-up."""
+"""What every test stands on: no network beyond this machine, nothing of the user's own set-up."""
 
 from __future__ import annotations
 
