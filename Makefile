@@ -20,9 +20,9 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
-# The tests over whole data sets, which `make test` leaves out.
+# The tests over whole data sets, which `make test` leaves out; one may take long without hanging.
 sweep: $(READY)
-	$(BIN)/python -m pytest -q -n 2 -m slow
+	$(BIN)/python -m pytest -q -n 2 -m slow -o faulthandler_timeout=1800
 
 clean:
 	rm -rf .venv .tracekit .tracekit-demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
