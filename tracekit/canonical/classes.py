@@ -1,0 +1,134 @@
+"""Which classes may be rebuilt from stored data, and how their state is read without running them.
+
+Stored data names classes. It may never cause an import, so a name is looked up in ``sys.modules``
+only, through plain dictionaries, and the class found must be of a kind that holds data: dataclass,
+enum, named tuple, pydantic model or exception. State is read from the instance dictionary and from
+slots, and put back there, so that no property, ``__init__`` or validator of the user runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+import types
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel
+
+from tracekit.errors import NotReplayable
+
+
+def name_class(cls: type) -> str:
+    """Name a class as ``module:qualname``, whatever its metaclass does to attributes."""
+    namespace = type.__dict__["__dict__"].__get__(cls)
+    module = namespace.get("__module__")
+    if not isinstance(module, str):  # builtin classes of C modules carry it in their name
+        module = type.__dict__["__module__"].__get__(cls)
+    return f"{module}:{type.__dict__['__qualname__'].__get__(cls)}"
+
+
+def is_rebuildable(cls: type) -> bool:
+    """Tell whether the name of ``cls`` leads back to it, in this program and in the next."""
+    name = name_class(cls)
+    if name.startswith("__main__:") or "<locals>" in name:
+        return False
+    return find_class(name) is cls
+
+
+def find_class(name: str) -> type | None:
+    """Find a class by ``module:qualname`` among the modules that are already imported."""
+    module_name, _, qualname = name.partition(":")
+    place: Any = sys.modules.get(module_name)
+    for part in qualname.split("."):
+        if isinstance(place, types.ModuleType):
+            place = place.__dict__.get(part)
+        elif isinstance(place, type):
+            place = type.__dict__["__dict__"].__get__(place).get(part)
+        else:
+            return None
+    return place if isinstance(place, type) else None
+
+
+def load_class(name: object, *, kind: str) -> Any:
+    """Return the class that stored data names, if it is one of ``kind``.
+
+    Raises:
+        NotReplayable: its module is not imported, or it is no class of that kind.
+    """
+    cls = find_class(name) if isinstance(name, str) else None
+    if cls is None:
+        raise NotReplayable(
+            f"class {name!r} is not among the imported modules",
+            hint="import the module that defines it before the value is rebuilt",
+        )
+    if find_kind(cls) != kind:
+        raise NotReplayable(f"{name!r} is no {kind}")
+    return cls
+
+
+def find_kind(cls: type) -> str | None:
+    """Name the kind of data class that ``cls`` is, if it is one."""
+    mro = type.__dict__["__mro__"].__get__(cls)
+    if Enum in mro:
+        return "enum"
+    if BaseModel in mro:
+        return "pydantic"
+    if BaseException in mro:
+        return "exception"
+    if tuple in mro and _class_attribute(cls, "_fields") is not None:
+        return "namedtuple"
+    if isinstance(_class_attribute(cls, "__dataclass_fields__"), dict):
+        return "dataclass"
+    return None
+
+
+def dataclass_names(cls: type) -> Iterator[str]:
+    """Yield the field names of a dataclass."""
+    for name, field in _class_attribute(cls, "__dataclass_fields__").items():
+        if isinstance(field, dataclasses.Field) and (
+            getattr(field, "_field_type", None) is dataclasses._FIELD  # type: ignore[attr-defined]  # ClassVar and InitVar pseudo-fields are told apart by it alone
+        ):
+            yield name
+
+
+def instance_dict(obj: object) -> dict[str, Any]:
+    """Copy an instance's own dictionary, past any ``__dict__`` or ``__getattribute__`` of its class."""
+    for cls in type.__dict__["__mro__"].__get__(type(obj)):
+        descriptor = type.__dict__["__dict__"].__get__(cls).get("__dict__")
+        if isinstance(descriptor, types.GetSetDescriptorType):
+            state = descriptor.__get__(obj)
+            return state.copy() if type(state) is dict else {}
+    if BaseException in type.__dict__["__mro__"].__get__(type(obj)):
+        state = BaseException.__dict__["__dict__"].__get__(obj)
+        return dict(state)
+    return {}
+
+
+def read_field(obj: object, name: str, state: dict[str, Any]) -> object:
+    """Read one field from the instance's dictionary or slot.
+
+    Raises:
+        AttributeError: it is in neither; a property is not asked.
+    """
+    if name in state:
+        return state[name]
+    descriptor = _class_attribute(type(obj), name)
+    if isinstance(descriptor, types.MemberDescriptorType):
+        return descriptor.__get__(obj)
+    raise AttributeError(name)
+
+
+def is_cached_property(cls: type, name: str) -> bool:
+    """Tell whether ``name`` is a value that the class computed and kept."""
+    return isinstance(_class_attribute(cls, name), functools.cached_property)
+
+
+def _class_attribute(cls: type, name: str) -> Any:
+    for base in type.__dict__["__mro__"].__get__(cls):
+        namespace = type.__dict__["__dict__"].__get__(base)
+        if name in namespace:
+            return namespace[name]
+    return None
