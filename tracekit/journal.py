@@ -1,0 +1,201 @@
+"""The journal: one append-only file of JSON lines a process, written before the caller goes on.
+
+A line is a fact, or a blob that a later fact names. Each fact and the blobs it needs go to the
+operating system in one unbuffered write, so a kill loses nothing that had returned and tears at most
+the last line. The owner holds a lock on its file for as long as it lives; whoever can take that lock
+knows that the owner is gone, even where its process id is in use again.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import itertools
+import os
+import re
+import socket
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+from pydantic import ValidationError
+
+from tracekit import conditions
+from tracekit.events import FACT, SCHEMA_VERSION, Blob, Fact
+
+Durability = Literal["os", "disk"]
+_open_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
+
+
+class Journal:
+    """The journal of this process in ``folder``; the file appears with the first fact."""
+
+    def __init__(self, folder: Path, *, durability: Durability = "os") -> None:
+        self.folder = folder
+        self._durability = durability
+        self._lock = threading.Lock()
+        self._begin_anew()
+        _open_journals.add(self)
+
+    def _begin_anew(self) -> None:
+        self._fd: int | None = None
+        self._torn = False
+        self._kept: set[str] = set()
+        self._numbers = itertools.count()
+        host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:40] or "host"
+        self.writer = f"{host}-{os.getpid()}-{conditions.now_ns()}"
+
+    @property
+    def path(self) -> Path:
+        """The file of this process."""
+        return self.folder / f"{self.writer}.jsonl"
+
+    def stamp(self) -> tuple[str, int]:
+        """Name the writer and number the next fact."""
+        return self.writer, next(self._numbers)
+
+    def write(self, fact: Fact, blobs: Sequence[Blob]) -> None:
+        """Append ``fact`` and those of ``blobs`` that the file does not hold yet.
+
+        Raises:
+            OSError: they could not be written (disk full, folder gone, read-only).
+        """
+        with self._lock:
+            fresh = [blob for blob in blobs if blob.digest not in self._kept]
+            lines = [_blob_line(blob) for blob in fresh]
+            lines.append(_fact_line(fact))
+            self._append(b"".join(lines))
+            self._kept.update(blob.digest for blob in fresh)
+
+    def _append(self, data: bytes) -> None:
+        fd = self._fd if self._fd is not None else self._create()
+        if self._torn:
+            data = b"\n" + data
+        view = memoryview(data)
+        while view:
+            try:
+                written = os.write(fd, view)
+            except OSError:
+                # What stands before the fault must not run into the next line.
+                self._torn = self._torn or len(view) < len(data)
+                raise
+            view = view[written:]
+        self._torn = False
+        if self._durability == "disk":
+            os.fdatasync(fd)
+
+    def _create(self) -> int:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        fd = os.open(self.path, flags, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        self._fd = fd
+        header = {"schema_version": SCHEMA_VERSION, "writer": self.writer, "pid": os.getpid()}
+        os.write(fd, orjson.dumps({"journal": header}) + b"\n")
+        return fd
+
+    def close(self) -> None:
+        """Release the file, so that any process may move it into the store."""
+        with self._lock:
+            if self._fd is not None:
+                os.close(self._fd)
+            self._begin_anew()
+
+    def after_fork(self) -> None:
+        """Begin a file of our own: the inherited one, and its lock, are the parent's."""
+        self._lock = threading.Lock()
+        if self._fd is not None:
+            os.close(self._fd)
+        self._begin_anew()
+
+
+def _after_fork() -> None:
+    for journal in list(_open_journals):
+        journal.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _fact_line(fact: Fact) -> bytes:
+    # The tag is a default and would be left out with the other defaults.
+    body = fact.model_dump_json(exclude_defaults=True).encode()
+    return b'{"fact":"' + fact.fact.encode() + b'",' + body[1:] + b"\n"
+
+
+def _blob_line(blob: Blob) -> bytes:
+    content: dict[str, str] = {"digest": blob.digest, "media_type": blob.media_type}
+    try:
+        content["text"] = blob.data.decode()
+    except UnicodeDecodeError:
+        content["base64"] = base64.b64encode(blob.data).decode()
+    return orjson.dumps({"blob": content}) + b"\n"
+
+
+@dataclass
+class JournalContent:
+    """What could be read of one journal."""
+
+    facts: list[Fact] = field(default_factory=list)
+    blobs: dict[str, Blob] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+    damage: list[str] = field(default_factory=list)
+    """One sentence for each line that could not be read."""
+
+
+def read_journal(path: Path) -> JournalContent:
+    """Read ``path``; a torn or damaged line is named in ``damage`` and the rest is read."""
+    content = JournalContent()
+    data = path.read_bytes()
+    lines = data.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        line = line.strip(b"\0 \r")
+        if not line:
+            continue
+        try:
+            _read_line(line, content)
+        except (ValidationError, ValueError, KeyError, TypeError) as error:
+            torn = number == len(lines)
+            what = "the last line is torn" if torn else f"cannot be read ({_reason(error)})"
+            content.damage.append(f"{path.name}:{number}: {what}")
+    return content
+
+
+def _read_line(line: bytes, content: JournalContent) -> None:
+    record: Any = orjson.loads(line)
+    if "fact" in record:
+        content.facts.append(FACT.validate_python(record))
+    elif "blob" in record:
+        kept = record["blob"]
+        data = kept["text"].encode() if "text" in kept else base64.b64decode(kept["base64"])
+        content.blobs[kept["digest"]] = Blob(
+            digest=kept["digest"], media_type=kept["media_type"], data=data
+        )
+    elif "journal" in record:
+        content.schema_version = record["journal"]["schema_version"]
+    else:
+        raise ValueError("neither a fact nor a blob")
+
+
+def _reason(error: Exception) -> str:
+    return str(error).splitlines()[0][:120]
+
+
+def owner_alive(path: Path) -> bool:
+    """Whether the process that writes ``path`` still lives (it holds the lock)."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(fd)

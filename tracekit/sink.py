@@ -1,0 +1,49 @@
+"""Where facts go. A sink takes a fact and the blobs it refers to, together, or raises."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Protocol
+
+from tracekit.events import Blob, Fact
+
+
+class Sink(Protocol):
+    """Takes facts of one writer. Each fact carries the writer's name and its place in it."""
+
+    def stamp(self) -> tuple[str, int]:
+        """Name the writer and number the next fact."""
+
+    def write(self, fact: Fact, blobs: Sequence[Blob]) -> None:
+        """Keep ``fact`` and ``blobs`` before returning.
+
+        Raises:
+            OSError: they could not be kept.
+        """
+
+    def close(self) -> None:
+        """Let go of what the sink holds; nothing more will be written."""
+
+
+class MemorySink:
+    """Keeps facts and blobs in memory: for tests, and for runs that are not to be stored."""
+
+    def __init__(self, writer: str = "memory") -> None:
+        self.writer = writer
+        self.facts: list[Fact] = []
+        self.blobs: dict[str, Blob] = {}
+        self._numbers = itertools.count()
+
+    def stamp(self) -> tuple[str, int]:
+        """Name the writer and number the next fact."""
+        return self.writer, next(self._numbers)
+
+    def write(self, fact: Fact, blobs: Sequence[Blob]) -> None:
+        """Keep ``fact`` and ``blobs``."""
+        self.facts.append(fact)
+        for blob in blobs:
+            self.blobs[blob.digest] = blob
+
+    def close(self) -> None:
+        """Nothing is held."""
