@@ -1,0 +1,313 @@
+"""Redact a JSON value: the fields by name and path, the texts by what stands in them.
+
+The one idea: the shape stays. Keys stay keys, numbers stay numbers, a JSON text inside a string
+stays that text but for the strings that held secrets. When anything fails, nothing of the value
+gets through.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tracekit.redact.detectors import is_card
+from tracekit.redact.keys import TAG_LENGTH, Tagger, UnkeyedTagger
+from tracekit.redact.names import name_class, normal_name, path_matches
+from tracekit.redact.placeholders import (
+    FAILED,
+    NUMBER,
+    SECRET,
+    find_placeholders,
+    is_number_placeholder,
+    make_placeholder,
+    number_placeholder,
+    placeholder_kind,
+)
+from tracekit.redact.rules import Rules
+from tracekit.redact.text import RuleFailed, TextRedactor
+
+if TYPE_CHECKING:
+    from tracekit.canonical import JsonValue
+
+_SCHEME = re.compile(r"(?i:bearer|basic|token|digest|apikey) +")
+_MASKS = re.compile(r"\**|__REDACTED__|\[REDACTED\]|<fully masked.*>")
+_SCHEMA_KEYS = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum"})
+_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*+"|[^\s{}\[\],:"]++')
+
+
+@dataclass(frozen=True)
+class Redacted:
+    """A value without its secrets."""
+
+    value: JsonValue
+    kinds: Mapping[str, int]
+    """Kind of secret → how many were replaced."""
+    failure: str | None = None
+    """Why the value as a whole was replaced, if it was; holds no part of the value."""
+
+    @property
+    def count(self) -> int:
+        """How many secrets were replaced."""
+        return sum(self.kinds.values())
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A secret that is not redacted. It does not hold the secret."""
+
+    pointer: str
+    """JSON pointer to the value that holds it."""
+    kind: str
+
+
+@dataclass
+class Scope:
+    """The secrets learnt from fields, to be found again in texts that do not name them.
+
+    A password passed as an argument stands bare in the error text of the same call. One scope for
+    the arguments and the outcome of a call, or for a run, takes it out there too. It lives in
+    memory only.
+    """
+
+    known: dict[str, str] = field(default_factory=dict)
+
+    def learn(self, secret: str, placeholder: str) -> None:
+        """Remember a secret, unless it is so plain that it would be found everywhere."""
+        telling = len(secret) >= 12 or (len(secret) >= 6 and not secret.isalpha())
+        if telling and len(self.known) < _MOST_KNOWN:
+            self.known[secret] = placeholder
+
+    def __repr__(self) -> str:
+        return f"Scope({len(self.known)} secrets)"
+
+
+_MOST_KNOWN = 256
+
+
+class Redactor:
+    """Take secrets out of values, the same placeholder for the same secret.
+
+    Args:
+        rules: What is a secret.
+        tagger: Where tags come from; the key stays behind it.
+    """
+
+    def __init__(self, rules: Rules, tagger: Tagger) -> None:
+        self.rules = rules
+        self._text = TextRedactor(rules, tagger)
+
+    def redact(self, value: JsonValue, *, scope: Scope | None = None) -> Redacted:
+        """Return ``value`` without its secrets; if a rule fails, without anything."""
+        scope = scope if scope is not None else Scope()
+        walk = _Walk(self.rules, self._text, scope)
+        try:
+            result = walk.value(value)
+            if walk.learnt:
+                again = _Walk(self.rules, self._text, scope)
+                result = again.value(result)
+                walk.found += again.found
+        except RuleFailed as error:
+            return self._failed(value, str(error))
+        except RecursionError:
+            return self._failed(value, "the value is nested too deeply")
+        return Redacted(result, Counter(walk.found))
+
+    def redact_text(self, text: str, *, scope: Scope | None = None) -> str:
+        """Return ``text`` without its secrets."""
+        result = self.redact(text, scope=scope).value
+        return result if isinstance(result, str) else str(result)
+
+    def scan(self, value: JsonValue) -> list[Finding]:
+        """Return the secrets in ``value`` that are not redacted, without changing it."""
+        walk = _Walk(self.rules, self._text, Scope())
+        try:
+            walk.value(value)
+        except (RuleFailed, RecursionError):
+            return [*walk.findings, Finding("", FAILED)]
+        return walk.findings
+
+    def _failed(self, value: JsonValue, reason: str) -> Redacted:
+        if isinstance(value, str) and placeholder_kind(value) is not None:
+            return Redacted(value, {})
+        try:
+            tag = self._text.tag(FAILED, json.dumps(value, sort_keys=True))
+        except (RuleFailed, RecursionError, ValueError, TypeError):
+            tag = "0" * TAG_LENGTH
+        return Redacted(make_placeholder(FAILED, tag, ""), {FAILED: 1}, reason)
+
+
+def scan(value: JsonValue, *, rules: Rules | None = None) -> list[Finding]:
+    """Return the unredacted secrets in ``value``; needs no key."""
+    return Redactor(rules or Rules(), UnkeyedTagger()).scan(value)
+
+
+class _Walk:
+    """One passage through one value."""
+
+    def __init__(self, rules: Rules, text: TextRedactor, scope: Scope) -> None:
+        self._rules = rules
+        self._text = text
+        self._scope = scope
+        self._path: list[str | int] = []
+        self.found: list[str] = []
+        self.findings: list[Finding] = []
+        self.learnt = False
+
+    def value(self, value: JsonValue, *, secret: bool = False) -> JsonValue:
+        """Return ``value`` redacted, or the same object if nothing was.
+
+        Args:
+            value: The value.
+            secret: Whether a field rule holds for all of it.
+        """
+        if self._rules.paths and not secret:
+            secret = any(path_matches(rule, self._path) for rule in self._rules.paths)
+        if isinstance(value, str):
+            return self._string(value, secret=secret)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, dict):
+            return self._object(value, secret=secret)
+        if isinstance(value, list):
+            return self._array(value, secret=secret)
+        return self._number(value, secret=secret)
+
+    def _object(self, value: dict[str, JsonValue], *, secret: bool) -> dict[str, JsonValue]:
+        result: dict[str, JsonValue] = {}
+        changed = False
+        for name, item in value.items():
+            key = self._key(name, result)
+            self._path.append(name)
+            named = secret or self._names_secret(name, item, value)
+            new = self.value(item, secret=named)
+            self._path.pop()
+            result[key] = new
+            changed = changed or key != name or new is not item
+        return result if changed else value
+
+    def _array(self, value: list[JsonValue], *, secret: bool) -> list[JsonValue]:
+        result: list[JsonValue] = []
+        changed = False
+        for index, item in enumerate(value):
+            self._path.append(index)
+            new = self.value(item, secret=secret)
+            self._path.pop()
+            result.append(new)
+            changed = changed or new is not item
+        return result if changed else value
+
+    def _key(self, name: str, taken: Mapping[str, JsonValue]) -> str:
+        key = self._plain(name)
+        if key == name:
+            return name
+        unique, number = key, 2
+        while unique in taken:
+            unique, number = f"{key}-{number}", number + 1
+        return unique
+
+    def _names_secret(self, name: str, item: JsonValue, siblings: Mapping[str, JsonValue]) -> bool:
+        if self._rules.names and normal_name(name) in self._rules.names:
+            return True
+        kind = name_class(name) if self._rules.builtin else None
+        if kind is None:
+            return False
+        if kind == "token":
+            return isinstance(item, str) and "logprob" not in siblings
+        # {"password": {"type": "string"}} is a tool's schema, not a password.
+        return not (isinstance(item, dict) and _SCHEMA_KEYS & item.keys())
+
+    def _string(self, value: str, *, secret: bool) -> str:
+        if not value or (secret and _MASKS.fullmatch(value)):
+            return value
+        inside = self._json_inside(value, secret=secret)
+        if inside is not None:
+            return inside
+        if not secret:
+            return self._plain(value)
+        if placeholder_kind(value) is not None:
+            return value
+        scheme = _SCHEME.match(value)
+        if scheme is not None and scheme.end() < len(value):
+            return scheme[0] + self._string(value[scheme.end() :], secret=True)
+        placeholder, kind = self._text.placeholder(SECRET, value)
+        self._note(kind)
+        self._learn(value, placeholder)
+        return placeholder
+
+    def _plain(self, value: str) -> str:
+        before = len(self.found)
+        result = self._text.redact(value, self._scope.known, self.found)
+        pointer = self._pointer() if len(self.found) > before else ""
+        self.findings += [Finding(pointer, kind) for kind in self.found[before:]]
+        return result
+
+    def _number(self, value: int | float, *, secret: bool) -> int | float:
+        if isinstance(value, int) and is_card(text := str(value)):
+            if placeholder_kind(text) is not None:
+                return value
+            self._note("card")
+            return int(self._text.placeholder("card", text)[0])
+        if not secret or is_number_placeholder(value):
+            return value
+        self._note(NUMBER)
+        number = number_placeholder(self._text.tag(NUMBER, str(value)))
+        return number if isinstance(value, int) else float(number)
+
+    def _json_inside(self, text: str, *, secret: bool) -> str | None:
+        """Return a JSON text redacted, all else in it kept; None if ``text`` is none."""
+        stripped = text.strip()
+        if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
+            return None
+        try:
+            value: Any = json.loads(text)
+            new = self.value(value, secret=secret)
+        except (ValueError, RecursionError):
+            return None
+        return text if new is value else _respell(text, value, new)
+
+    def _learn(self, secret: str, placeholder: str) -> None:
+        if find_placeholders(secret):
+            return
+        self._scope.learn(secret, placeholder)
+        self.learnt = self.learnt or secret in self._scope.known
+
+    def _note(self, kind: str) -> None:
+        self.found.append(kind)
+        self.findings.append(Finding(self._pointer(), kind))
+
+    def _pointer(self) -> str:
+        steps = (str(step).replace("~", "~0").replace("/", "~1") for step in self._path)
+        return "".join(f"/{step}" for step in steps)
+
+
+def _respell(text: str, old: Any, new: Any) -> str:
+    """Return the JSON text of ``new``, spelt as ``text`` spells ``old`` of the same shape."""
+    pairs = list(zip(_scalars(old), _scalars(new), strict=True))
+    tokens = list(_SCALAR.finditer(text))
+    if len(tokens) != len(pairs):  # a key stands twice; the parsed value has the last one only
+        return json.dumps(new, ensure_ascii=False)
+    parts: list[str] = []
+    position = 0
+    for token, (before, after) in zip(tokens, pairs, strict=True):
+        parts.append(text[position : token.start()])
+        unchanged = before is after or before == after
+        parts.append(token[0] if unchanged else json.dumps(after, ensure_ascii=False))
+        position = token.end()
+    parts.append(text[position:])
+    return "".join(parts)
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from _scalars(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _scalars(item)
+    else:
+        yield value

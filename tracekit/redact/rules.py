@@ -1,0 +1,83 @@
+"""What the user asks to be redacted, checked when it is given and not when it is needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tracekit.errors import UsageError
+from tracekit.redact.names import Step, normal_name, parse_path
+
+Function = Callable[[str], "str | Sequence[tuple[int, int]] | None"]
+"""A user's own detector: gives the spans of secrets in a text, or the text without them."""
+
+_PATTERN_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What counts as a secret.
+
+    Raises:
+        UsageError: a path, pattern or name cannot be understood.
+    """
+
+    fields: tuple[str, ...] = ()
+    """Names (``password``: any key of that name, in any case) and paths (``$.card.number``)."""
+    patterns: Mapping[str, str | re.Pattern[str]] = field(default_factory=dict)
+    """Name of the kind → regular expression; its group ``secret``, if any, is what is replaced."""
+    functions: tuple[Function, ...] = ()
+    """Called with every text that has no rule of its own."""
+    builtin: bool = True
+    """Whether the detectors and field names that come with tracekit apply."""
+
+    def __post_init__(self) -> None:
+        for name in self.patterns:
+            if not _PATTERN_NAME.fullmatch(name):
+                raise UsageError(
+                    f"redaction pattern name {name!r} cannot be part of a placeholder",
+                    hint="use lower-case letters, digits and _, beginning with a letter",
+                )
+        _ = self.names, self.paths, self.compiled
+
+    @classmethod
+    def from_user(cls, redact: Sequence[str | re.Pattern[str] | Function]) -> Rules:
+        """Return the rules of ``tracekit.configure(redact=[...])``."""
+        fields: list[str] = []
+        patterns: dict[str, str | re.Pattern[str]] = {}
+        functions: list[Function] = []
+        for rule in redact:
+            if isinstance(rule, str):
+                fields.append(rule)
+            elif isinstance(rule, re.Pattern):
+                patterns[f"pattern_{len(patterns) + 1}"] = rule
+            elif callable(rule):
+                functions.append(rule)
+            else:
+                raise UsageError(
+                    f"a redaction rule cannot be a {type(rule).__name__}",
+                    hint="give a field name, a path like '$.card.number', a compiled pattern or a function",
+                )
+        return cls(fields=tuple(fields), patterns=patterns, functions=tuple(functions))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The user's field names, in the form in which names are compared."""
+        return frozenset(normal_name(name) for name in self.fields if not name.startswith("$"))
+
+    @cached_property
+    def paths(self) -> tuple[tuple[Step, ...], ...]:
+        """The user's paths, parsed."""
+        return tuple(parse_path(path) for path in self.fields if path.startswith("$"))
+
+    @cached_property
+    def compiled(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
+        """The user's patterns, compiled."""
+        try:
+            return tuple((name, re.compile(pattern)) for name, pattern in self.patterns.items())
+        except re.error as error:
+            raise UsageError(
+                f"redaction pattern {error.pattern!r} is no regular expression: {error}"
+            ) from error

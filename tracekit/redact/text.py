@@ -1,0 +1,241 @@
+"""Redact one text: find the secrets, settle overlaps, put placeholders in their place.
+
+The one idea: passes are made until a pass changes nothing. What comes out is therefore a text in
+which nothing is found any more, so redacting it again changes nothing, whatever the rules are.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+
+from tracekit.redact.detectors import DETECTORS, Span, find_assignments
+from tracekit.redact.keys import TAG_LENGTH, Tagger
+from tracekit.redact.placeholders import (
+    FORMAT_KINDS,
+    NUMBER,
+    SECRET,
+    Wall,
+    find_placeholders,
+    make_placeholder,
+    placeholder_kind,
+)
+from tracekit.redact.rules import Rules
+
+_MOST_PASSES = 8
+_FORMATS = tuple(detector for detector in DETECTORS if detector.kind in FORMAT_KINDS)
+_TAG = re.compile(f"[0-9a-f]{{{TAG_LENGTH}}}")
+_SPELLING = {"card": "[ -]", "iban": " ", "phone": r"[ ().\-]"}
+
+
+class RuleFailed(Exception):
+    """A rule of the user, or the tagger, did not do its work; carries no part of the text."""
+
+
+class TextRedactor:
+    """Redact texts by one set of rules."""
+
+    def __init__(self, rules: Rules, tagger: Tagger) -> None:
+        self._rules = rules
+        self._tagger = tagger
+
+    def redact(self, text: str, known: Mapping[str, str], found: list[str]) -> str:
+        """Return ``text`` without its secrets.
+
+        Args:
+            text: The text.
+            known: Secrets learnt elsewhere and their placeholders, replaced wherever they stand.
+            found: Gets the kind of each secret replaced.
+
+        Raises:
+            RuleFailed: a rule raised, or its results never settle.
+        """
+        for _ in range(_MOST_PASSES):
+            before = text
+            text = self._call_functions(text, found)
+            spans = self._spans(text, known)
+            if spans:
+                text = self._replace(text, spans, found)
+            if text == before:
+                return text
+        raise RuleFailed("the redaction rules change their own output again and again")
+
+    def placeholder(self, kind: str, secret: str) -> tuple[str, str]:
+        """Return the placeholder for a whole secret, and its kind.
+
+        A secret with a form of its own keeps that form, wherever it was found. What is a secret
+        inside the secret is replaced first, so that a planner that builds the same value out of
+        placeholders gets the same tag.
+        """
+        if kind in FORMAT_KINDS:
+            return self._make(kind, secret, secret), kind
+        inner = secret
+        spans = _settle(_walled(inner, [s for d in _FORMATS for s in d.find(inner)]))
+        if spans and self._rules.builtin:
+            inner = self._replace(secret, spans, [])
+            whole = placeholder_kind(inner)
+            if whole is not None:
+                return inner, whole
+        if kind == SECRET and secret.isascii() and secret.isdigit():
+            return self._make(NUMBER, secret, secret), NUMBER
+        return self._make(kind, inner, secret), kind
+
+    def tag(self, kind: str, secret: str) -> str:
+        """Return the tag of a secret; a tagger that does not keep to its protocol is refused."""
+        try:
+            tag = self._tagger.tag(kind, secret)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing may get through
+            raise RuleFailed(f"the tagger raised {type(error).__name__}") from None
+        if not _TAG.fullmatch(tag):
+            raise RuleFailed("the tagger gave something that is no tag")
+        return tag
+
+    def _make(self, kind: str, secret: str, original: str) -> str:
+        spelling = _SPELLING.get(kind)
+        if spelling is not None:
+            secret = re.sub(spelling, "", secret)
+        return make_placeholder(kind, self.tag(kind, secret), original)
+
+    def _spans(self, text: str, known: Mapping[str, str]) -> list[Span]:
+        spans = list(self._user_spans(text))
+        if self._rules.builtin:
+            for detector in DETECTORS:
+                spans.extend(detector.find(text))
+            if ":" in text or "=" in text:
+                spans.extend(find_assignments(text))
+        for secret in known:
+            if secret in text:
+                spans.extend(_occurrences(text, secret))
+        return _settle(_walled(text, spans)) if spans else spans
+
+    def _user_spans(self, text: str) -> Iterator[Span]:
+        for name, pattern in self._rules.compiled:
+            group = "secret" if "secret" in pattern.groupindex else 0
+            for match in pattern.finditer(text):
+                start, end = match.span(group)
+                if start < end:
+                    yield Span(start, end, name, crosses=True, user=True)
+        for function in self._rules.functions:
+            result = _call(function, text)
+            if result is not None and not isinstance(result, str):
+                yield from _checked_spans(result, len(text))
+
+    def _call_functions(self, text: str, found: list[str]) -> str:
+        """Take over the texts that the user's functions give back, placeholders kept."""
+        for function in self._rules.functions:
+            parts: list[str] = []
+            position = 0
+            for wall in [*find_placeholders(text), Wall(len(text), len(text), "")]:
+                part = text[position : wall.start]
+                result = _call(function, part) if part else None
+                if isinstance(result, str) and result != part:
+                    found.append("function")
+                    part = result
+                parts += part, text[wall.start : wall.end]
+                position = wall.end
+            text = "".join(parts)
+        return text
+
+    def _replace(self, text: str, spans: list[Span], found: list[str]) -> str:
+        parts: list[str] = []
+        position = 0
+        for span in spans:
+            placeholder, kind = self.placeholder(span.kind, text[span.start : span.end])
+            found.append(kind)
+            parts += text[position : span.start], placeholder
+            position = span.end
+        parts.append(text[position:])
+        return "".join(parts)
+
+
+def _call(function: object, text: str) -> object:
+    assert callable(function)
+    try:
+        return function(text)
+    except Exception as error:  # noqa: BLE001 - whatever it is, nothing may get through
+        raise RuleFailed(f"a redaction function raised {type(error).__name__}") from None
+
+
+def _checked_spans(result: object, length: int) -> Iterator[Span]:
+    try:
+        pairs = [(int(start), int(end)) for start, end in result]  # type: ignore[attr-defined]  # checked here
+    except (TypeError, ValueError):
+        raise RuleFailed("a redaction function gave neither a text nor spans") from None
+    for start, end in pairs:
+        if not 0 <= start <= end <= length:
+            raise RuleFailed("a redaction function gave a span outside the text")
+        if start < end:
+            yield Span(start, end, "function", crosses=True, user=True)
+
+
+def _occurrences(text: str, secret: str) -> Iterator[Span]:
+    """Yield where a known secret stands as a word of its own."""
+    start = text.find(secret)
+    while start >= 0:
+        end = start + len(secret)
+        before, after = text[max(0, start - 1) : start], text[end : end + 1]
+        if not (before.isalnum() and secret[0].isalnum()) and not (
+            after.isalnum() and secret[-1].isalnum()
+        ):
+            yield Span(start, end, SECRET, crosses=True)
+        start = text.find(secret, end)
+
+
+def _walled(text: str, spans: list[Span]) -> list[Span]:
+    """Drop the spans that only found a placeholder, or a part of one."""
+    if not spans:
+        return spans
+    walls = find_placeholders(text)
+    if not walls:
+        return spans
+    starts = [wall.start for wall in walls]
+    return [span for span in spans if all(_passes(span, w) for w in _near(span, walls, starts))]
+
+
+def _near(span: Span, walls: list[Wall], starts: list[int]) -> list[Wall]:
+    """Return the walls that ``span`` may touch."""
+    first = max(0, bisect_right(starts, span.start) - 1)
+    return walls[first : bisect_left(starts, span.end)]
+
+
+def _passes(span: Span, wall: Wall) -> bool:
+    if wall.end <= span.start or span.end <= wall.start:
+        return True
+    contains = span.start <= wall.start and wall.end <= span.end
+    equal = span.start == wall.start and span.end == wall.end
+    return span.crosses and contains and not equal
+
+
+def _settle(spans: list[Span]) -> list[Span]:
+    """Return spans that do not overlap, in order.
+
+    The most specific, then the longest win. A span of the user's that overlaps with another by
+    half is joined with it: all that was asked to go, goes.
+    """
+    order = sorted(spans, key=lambda s: (not s.first, s.start - s.end, s.user, s.kind, s.start))
+    taken: list[Span] = []
+    starts: list[int] = []
+    for span in order:
+        low, high = _overlapped(span, taken, starts)
+        if low < high:
+            if not span.user or _inside(span, taken[low]):
+                continue
+            joined = [span, *taken[low:high]]
+            end = max(s.end for s in joined)
+            span = span._replace(start=min(s.start for s in joined), end=end)
+        taken[low:high] = [span]
+        starts[low:high] = [span.start]
+    return taken
+
+
+def _inside(span: Span, other: Span) -> bool:
+    return other.start <= span.start and span.end <= other.end
+
+
+def _overlapped(span: Span, taken: list[Span], starts: list[int]) -> tuple[int, int]:
+    """Return which of the spans taken, sorted and apart, overlap with ``span``."""
+    low = bisect_left(starts, span.start)
+    if low > 0 and taken[low - 1].end > span.start:
+        low -= 1
+    return low, bisect_left(starts, span.end)
