@@ -1,13 +1,20 @@
 """Canonical JSON, digests, and the encoding of any Python value as JSON and back.
 
-The only door to JSON text and to digests. ``text`` knows JSON values, ``encoding`` and ``decoding``
-know Python values, ``classes`` knows which classes may be rebuilt.
+The only door to JSON text and to digests. ``text`` knows JSON values; ``encoding`` and
+``decoding`` walk Python values; ``builtins``, ``objects``, ``arrays`` and ``codecs`` each know some
+types and add them to the tables of the two walks.
 """
 
 from __future__ import annotations
 
 from pydantic import JsonValue
 
+# Imported for what they add to the tables, in the order in which they are asked.
+from tracekit.canonical import arrays as _arrays
+from tracekit.canonical import objects as _objects
+from tracekit.canonical.codecs import register_codec
+from tracekit.canonical.decoding import copy_json, decode
+from tracekit.canonical.encoding import MAX_DEPTH, MAX_ELEMENTS, Encoded, encode
 from tracekit.canonical.text import (
     ParsedJson,
     canonical_bytes,
@@ -22,15 +29,24 @@ from tracekit.canonical.text import (
 )
 
 __all__ = [
+    "MAX_DEPTH",
+    "MAX_ELEMENTS",
+    "Encoded",
     "JsonValue",
     "ParsedJson",
     "canonical_bytes",
     "canonical_text",
+    "copy_json",
+    "decode",
     "digest",
     "digest_bytes",
     "digest_raw_text",
+    "encode",
     "json_bytes",
     "json_text",
     "parse_json",
     "parse_json_noting",
+    "register_codec",
 ]
+
+del _arrays, _objects

@@ -95,7 +95,7 @@ def dataclass_names(cls: type) -> Iterator[str]:
 
 
 def instance_dict(obj: object) -> dict[str, Any]:
-    """Copy an instance's own dictionary, past any ``__dict__`` or ``__getattribute__`` of its class."""
+    """Copy an instance's own dictionary, past whatever its class does to attributes."""
     for cls in type.__dict__["__mro__"].__get__(type(obj)):
         descriptor = type.__dict__["__dict__"].__get__(cls).get("__dict__")
         if isinstance(descriptor, types.GetSetDescriptorType):

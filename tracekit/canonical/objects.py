@@ -1,0 +1,248 @@
+"""How objects of other classes become JSON, and how they come back.
+
+Data classes (dataclass, enum, named tuple, pydantic model, exception) are kept by class path and
+state. Their view is the same whether or not the class can be found again, so that arguments match;
+only the mark differs. Of anything else there is a description: its type, and those of its public
+attributes that are simple values, so that two orders over 42 and 4200 are not one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import uuid
+from collections.abc import Callable
+from typing import Any, cast
+
+from pydantic import BaseModel, JsonValue
+
+from tracekit.canonical import classes
+from tracekit.canonical.builtins import READERS, write_mapping
+from tracekit.canonical.encoding import CLASS_RULES, Encoder, Handler, Task, describe
+
+_MAX_ATTRIBUTES = 64
+_SIMPLE = (type(None), bool, int, float, str, decimal.Decimal, uuid.UUID, dt.datetime, dt.date)
+
+
+def _mark(encoder: Encoder, task: Task, kind: str, *more: JsonValue) -> None:
+    cls = type(task.obj)
+    encoder.tag(task, [kind, classes.name_class(cls), *more])
+    if not classes.is_rebuildable(cls):
+        encoder.give_up(task, "its class cannot be imported by its name")
+
+
+def _enum(encoder: Encoder, task: Task) -> JsonValue:
+    state = classes.instance_dict(task.obj)
+    value, name = state.get("_value_"), state.get("_name_")
+    if type(value) in (int, str, float, bool, type(None)):
+        part = encoder.nested(value, task.depth)
+        if not part.types:
+            _mark(encoder, task, "enum", "value")
+            return part.value
+    if not isinstance(name, str):
+        encoder.give_up(task, "an enum member without a name")
+        return describe(task.obj)
+    _mark(encoder, task, "enum", "name")
+    return name
+
+
+def _read_enum(view: Any, rest: list[Any]) -> object:
+    cls = classes.load_class(rest[0], kind="enum")
+    return cls(view) if rest[1] == "value" else cls[view]
+
+
+def _dataclass(encoder: Encoder, task: Task) -> JsonValue:
+    cls, state = type(task.obj), classes.instance_dict(task.obj)
+    names = list(classes.dataclass_names(cls))
+    fields: dict[str, object] = {}
+    for name in names:
+        try:
+            fields[name] = classes.read_field(task.obj, name, state)
+        except AttributeError:
+            encoder.give_up(task, f"its field {name!r} is not set or is computed")
+    for name, value in state.items():
+        if name not in fields and not classes.is_cached_property(cls, name):
+            fields[name] = value
+    _mark(encoder, task, "dataclass")
+    return encoder.fill_dict(task, fields)
+
+
+def _read_dataclass(view: Any, rest: list[Any]) -> object:
+    obj = object.__new__(classes.load_class(rest[0], kind="dataclass"))
+    for name, value in view.items():
+        object.__setattr__(obj, name, value)
+    return obj
+
+
+def _namedtuple(encoder: Encoder, task: Task) -> JsonValue:
+    cls = type(task.obj)
+    values = tuple.__getitem__(cast("tuple[object, ...]", task.obj), slice(None))
+    names = [str(name) for name in cls._fields]  # type: ignore[attr-defined]  # what the rule asked
+    _mark(encoder, task, "namedtuple")
+    if len(names) != len(values) or classes.instance_dict(task.obj):
+        encoder.give_up(task, "it holds more than its fields")
+        return encoder.fill_list(task, values)
+    return encoder.fill_dict(task, dict(zip(names, values, strict=True)))
+
+
+def _read_namedtuple(view: Any, rest: list[Any]) -> object:
+    cls = classes.load_class(rest[0], kind="namedtuple")
+    return tuple.__new__(cls, [view[name] for name in cls._fields])
+
+
+def _pydantic(encoder: Encoder, task: Task) -> JsonValue:
+    model = cast("BaseModel", task.obj)
+    fields: dict[str, object] = classes.instance_dict(model)
+    cls = type(model)
+    declared = {name for name in fields if name in cls.model_fields}
+    fields = {
+        name: value
+        for name, value in fields.items()
+        if name in declared or not classes.is_cached_property(cls, name)
+    }
+    extra = object.__getattribute__(model, "__pydantic_extra__") or {}
+    given = object.__getattribute__(model, "__pydantic_fields_set__")
+    private = object.__getattribute__(model, "__pydantic_private__") or {}
+    unset: list[JsonValue] = [name for name in fields if name not in given]
+    _mark(encoder, task, "pydantic", unset, list(extra))
+    if private and not _are_defaults(encoder, task, private):
+        encoder.give_up(task, "its private attributes are not kept")
+    return encoder.fill_dict(task, {**fields, **extra})
+
+
+def _are_defaults(encoder: Encoder, task: Task, private: dict[str, object]) -> bool:
+    declared = type(task.obj).__private_attributes__  # type: ignore[attr-defined]  # a pydantic model
+    defaults = {name: declared[name].get_default() for name in private if name in declared}
+    kept = encoder.nested(dict(private), task.depth + 1)
+    return kept.replayable and kept == encoder.nested(defaults, task.depth + 1)
+
+
+def _read_pydantic(view: Any, rest: list[Any]) -> object:
+    cls = classes.load_class(rest[0], kind="pydantic")
+    unset, extra_names = set(rest[1]), set(rest[2])
+    model = cls.__new__(cls)
+    fields = {name: value for name, value in view.items() if name not in extra_names}
+    extra = {name: value for name, value in view.items() if name in extra_names}
+    private = {name: field.get_default() for name, field in cls.__private_attributes__.items()}
+    keeps_extra = cls.model_config.get("extra") == "allow"
+    object.__setattr__(model, "__dict__", fields)
+    object.__setattr__(model, "__pydantic_extra__", extra if keeps_extra else None)
+    object.__setattr__(model, "__pydantic_fields_set__", set(view) - unset)
+    object.__setattr__(model, "__pydantic_private__", private or None)
+    return model
+
+
+def _exception(encoder: Encoder, task: Task) -> JsonValue:
+    error = cast("BaseException", task.obj)
+    args = BaseException.__dict__["args"].__get__(error)
+    try:
+        message = str(error)
+    except Exception as broken:  # noqa: BLE001  # an error's own __str__ may fail in any way
+        message = f"<{type(broken).__name__} in __str__>"
+    view: dict[str, object] = {
+        "type": classes.name_class(type(error)),
+        "message": str.__str__(message),
+        "args": list(args),
+    }
+    attributes = classes.instance_dict(error)
+    if attributes:
+        view["attributes"] = attributes
+    _mark(encoder, task, "exception")
+    return encoder.fill_dict(task, view)
+
+
+def _read_exception(view: Any, rest: list[Any]) -> object:
+    cls = classes.load_class(rest[0], kind="exception")
+    builtin = next(base for base in cls.__mro__ if base.__module__ == "builtins")
+    error = builtin.__new__(cls, *view["args"])
+    if "__init__" in builtin.__dict__:
+        # The C part of OSError, UnicodeError and their like sets its own fields here.
+        try:
+            builtin.__init__(error, *view["args"])
+        except TypeError:
+            error.args = tuple(view["args"])
+    error.args = tuple(view["args"])
+    for name, value in view.get("attributes", {}).items():
+        error.__dict__[name] = value
+    return error
+
+
+def _subclass_of_builtin(encoder: Encoder, task: Task) -> JsonValue:
+    """Give the plain view of a ``str``, ``dict`` or other subclass that may hold more than that."""
+    encoder.give_up(task, "a subclass of a builtin type may hold more than its plain value")
+    obj: Any = task.obj
+    for base, make in _PLAIN_VALUES:
+        if issubclass(type(obj), base):
+            plain = make(obj)
+            if base is dict:
+                return write_mapping(encoder, task, plain, [])
+            if base is list or base is tuple:
+                return encoder.fill_list(task, plain)
+            return encoder.graft(encoder.nested(plain, task.depth), task.pointer)
+    return describe(obj)
+
+
+_PLAIN_VALUES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (int, lambda obj: int.__int__(obj)),
+    (float, lambda obj: float.__float__(obj)),
+    (str, lambda obj: str.__str__(obj)),
+    (bytes, lambda obj: bytes.__getitem__(obj, slice(None))),
+    (dict, lambda obj: dict(dict.items(obj))),
+    (list, lambda obj: list.__getitem__(obj, slice(None))),
+    (tuple, lambda obj: tuple.__getitem__(obj, slice(None))),
+    (set, lambda obj: set(set.__iter__(obj))),
+    (frozenset, lambda obj: frozenset(frozenset.__iter__(obj))),
+    (dt.datetime, lambda obj: dt.datetime.fromisoformat(dt.datetime.isoformat(obj))),
+)
+
+
+def _describe(encoder: Encoder, task: Task) -> JsonValue:
+    """Describe an object that is not kept, with its simple public attributes."""
+    obj = task.obj
+    encoder.give_up(task, "values of this type cannot be kept")
+    view = describe(obj)
+    facts = cast("dict[str, JsonValue]", view["$unreplayable"])
+    if isinstance(obj, type) or callable(getattr(type(obj), "__get__", None)):
+        name = getattr(obj, "__qualname__", None)
+        if isinstance(name, str):
+            facts["name"] = f"{getattr(obj, '__module__', None)}:{name}"
+        return view
+    attributes: dict[str, JsonValue] = {}
+    for name, value in classes.instance_dict(obj).items():
+        if type(name) is str and not name.startswith("_") and type(value) in _SIMPLE:
+            attributes[name] = encoder.nested(value, task.depth + 1).value
+        if len(attributes) == _MAX_ATTRIBUTES:
+            break
+    if attributes:
+        facts["attributes"] = cast("JsonValue", attributes)
+    return view
+
+
+_HANDLERS_BY_KIND: dict[str, Handler] = {
+    "enum": _enum,
+    "dataclass": _dataclass,
+    "namedtuple": _namedtuple,
+    "pydantic": _pydantic,
+    "exception": _exception,
+}
+
+
+def _choose(kind: type) -> Handler:
+    data_kind = classes.find_kind(kind)
+    if data_kind is not None:
+        return _HANDLERS_BY_KIND[data_kind]
+    if any(issubclass(kind, base) for base, _ in _PLAIN_VALUES):
+        return _subclass_of_builtin
+    return _describe
+
+
+CLASS_RULES.append(_choose)
+READERS.update(
+    {
+        "enum": _read_enum,
+        "dataclass": _read_dataclass,
+        "namedtuple": _read_namedtuple,
+        "pydantic": _read_pydantic,
+        "exception": _read_exception,
+    }
+)
