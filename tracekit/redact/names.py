@@ -18,82 +18,24 @@ NameClass = Literal["secret", "token"]
 Step = str | int | None
 """One step of a path: a key, an index, or None for any."""
 
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_EXACT = frozenset(
-    [
-        "pwd",
-        "pass",
-        "passwords",
-        "passwordhash",
-        "secrets",
-        "apikeys",
-        "credential",
-        "credentials",
-        "authorization",
-        "proxyauthorization",
-        "cookie",
-        "cookies",
-        "setcookie",
-        "jwt",
-        "cvv",
-        "cvc",
-        "cvv2",
-        "cvc2",
-        "ssn",
-        "otp",
-        "passcode",
-        "xamzsignature",
-    ]
+_EXACT = _words(
+    "pwd pass passwords passwordhash secrets apikeys credential credentials authorization "
+    "proxyauthorization cookie cookies setcookie jwt cvv cvc cvv2 cvc2 ssn otp passcode "
+    "xamzsignature"
 )
-_ENDS = tuple(
-    [
-        "password",
-        "passwd",
-        "passphrase",
-        "passcode",
-        "secret",
-        "apikey",
-        "secretkey",
-        "privatekey",
-        "accesskey",
-        "signingkey",
-        "encryptionkey",
-        "masterkey",
-    ]
+_ENDS = _words(
+    "password passwd passphrase passcode secret apikey secretkey privatekey accesskey signingkey "
+    "encryptionkey masterkey"
 )
-_NO_SECRET_TOKEN = frozenset(
-    [
-        "bos",
-        "cached",
-        "class",
-        "cls",
-        "completion",
-        "continuation",
-        "cursor",
-        "delta",
-        "end",
-        "eos",
-        "first",
-        "input",
-        "last",
-        "mask",
-        "max",
-        "min",
-        "next",
-        "output",
-        "pad",
-        "page",
-        "per",
-        "prompt",
-        "reasoning",
-        "sep",
-        "special",
-        "start",
-        "stop",
-        "sync",
-        "total",
-        "unk",
-    ]
+_NO_SECRET_TOKEN = _words(
+    "bos cached class cls completion continuation cursor delta end eos first input last mask max "
+    "min next output pad page per prompt reasoning sep special start stop sync total unk"
 )
 _PATH_STEP = re.compile(
     r"""\.(?P<name>[^\W\d][\w-]*) | \[(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\]
@@ -109,7 +51,7 @@ def name_class(name: str) -> NameClass | None:
     joined = "".join(words)
     if joined in _EXACT or joined.endswith(_ENDS):
         return "secret"
-    if words and words[-1] == "token" and not _NO_SECRET_TOKEN.intersection(words):
+    if words and words[-1] == "token" and not set(_NO_SECRET_TOKEN).intersection(words):
         return "token"
     return None
 

@@ -58,7 +58,7 @@ class Rules:
             else:
                 raise UsageError(
                     f"a redaction rule cannot be a {type(rule).__name__}",
-                    hint="give a field name, a path like '$.card.number', a compiled pattern or a function",
+                    hint="give a field name, a path ($.card.number), a pattern or a function",
                 )
         return cls(fields=tuple(fields), patterns=patterns, functions=tuple(functions))
 
