@@ -1,0 +1,65 @@
+"""From what the keeper and the run said to how the run ended, in one sentence."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import suppress
+
+from replay.isolation.limits import Limits
+from replay.isolation.outcome import Ending, Exit
+from replay.isolation.protocol import Message
+
+
+def failed_exit(kind: Ending, detail: str, *, output: str = "", traceback: str = "") -> Exit:
+    """Return an ending without a result."""
+    return Exit(kind, detail, output=output, traceback=traceback)
+
+
+def describe_exit(ended: Message, last: Message | None, limits: Limits) -> Exit:
+    """Return how a run ended.
+
+    Args:
+        ended: What the keeper saw.
+        last: The run's own last frame, if it came to that.
+        limits: The limits that held.
+    """
+    output = str(ended.get("output", ""))
+    if last is not None and "done" in last:
+        return Exit("done", "", result=last["done"], output=output)
+    if ended.get("stopped") == "timeout":
+        detail = f"the planner did not end within {limits.wall_s:g} s"
+        return failed_exit("timeout", detail, output=output)
+    if ended.get("stopped") == "memory":
+        detail = f"the planner used more than {limits.memory_mb:,} MB of memory"
+        return failed_exit("memory", detail, output=output)
+    if last is not None:
+        return _failure(last["failed"], limits, output)
+    return _death(ended, limits, output)
+
+
+def _failure(failure: Message, limits: Limits, output: str) -> Exit:
+    said = f"{failure['type']}: {failure['message']}" if failure["message"] else failure["type"]
+    if failure["memory"]:
+        kind: Ending = "memory"
+        detail = f"the planner ran out of its {limits.memory_mb:,} MB of memory"
+    elif failure["protocol"]:
+        kind, detail = "protocol", f"the planner's process tried to send {failure['message']}"
+    else:
+        kind, detail = "crashed", f"the planner raised {said}"
+    return failed_exit(kind, detail, output=output, traceback=failure["traceback"])
+
+
+def _death(ended: Message, limits: Limits, output: str) -> Exit:
+    number, code = ended.get("signal"), ended.get("code")
+    if number is None:
+        detail = f"the planner left its process with exit code {code} before it had finished"
+        return failed_exit("crashed", detail, output=output)
+    name = f"signal {number}"
+    with suppress(ValueError):
+        name = signal.Signals(number).name
+    if number == signal.SIGXCPU:
+        detail = f"the planner used more than {limits.cpu_s} s of processor time"
+        return failed_exit("timeout", detail, output=output)
+    if number == signal.SIGKILL:
+        return failed_exit("killed", f"the planner's process was killed ({name})", output=output)
+    return failed_exit("crashed", f"the planner's process died of {name}", output=output)

@@ -1,0 +1,193 @@
+"""The wall inside the interpreter: an audit hook that refuses what reaches out of a replay.
+
+An audit hook cannot be removed, so it is installed once and has a switch. While it is up, it
+refuses for every thread of the process, whoever calls: the planner, a library, a finaliser. A few
+doors that raise no audit event are wrapped so that they raise one. It is a wall against accidents
+of ordinary code, not against code that means to break it: what it does not see is in `UNSEEN`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from replay.isolation import rules
+from replay.isolation.rules import Attempt, Ground
+
+Report = Callable[[dict[str, Any]], None]
+
+UNSEEN = (
+    "data sent on sockets and written to files that were open before",
+    "system calls made by C code: extension modules, cffi, ctypes functions looked up before",
+    "a raw fork and exec by C code",
+)
+"""What no audit event tells."""
+
+_EVENT = "tracekit.unheard"
+
+# Doors without an audit event of their own (CPython 3.11 to 3.14).
+_UNHEARD = (
+    ("_posixsubprocess", "fork_exec"),
+    ("os", "mkfifo"),
+    ("os", "mknod"),
+    ("posix", "mkfifo"),
+    ("posix", "mknod"),
+    ("signal", "pidfd_send_signal"),
+    ("time", "clock_settime"),
+    ("time", "clock_settime_ns"),
+    ("os", "setpriority"),
+)
+
+
+class Refused(PermissionError):
+    """The hook refused an operation during a replay.
+
+    A `PermissionError`, so that code which copes with a read-only disk or no network copes here.
+    """
+
+
+@dataclass
+class _Switch:
+    """The one hook of this process."""
+
+    installed: bool = False
+    ground: Ground | None = None
+    report: Report | None = None
+    forking: int | None = None
+    originals: tuple[tuple[Any, str, Any], ...] = ()
+
+
+_switch = _Switch()
+
+
+class _Trust(threading.local):
+    """How many `trusted` blocks this thread is in."""
+
+    depth = 0
+
+
+_trust = _Trust()
+
+
+def raise_wall(ground: Ground, report: Report) -> None:
+    """Refuse from now on, in all threads; ``report`` gets each attempt as a message."""
+    _switch.report = report
+    if not _switch.originals:
+        _switch.originals = _wrap_unheard()
+    if not _switch.installed:
+        sys.addaudithook(_audit)
+        _switch.installed = True
+    _switch.ground = ground
+
+
+def lower_wall() -> None:
+    """Refuse nothing any more."""
+    _switch.ground = None
+    _switch.report = None
+    for module, name, original in _switch.originals:
+        setattr(module, name, original)
+    _switch.originals = ()
+
+
+def is_up() -> bool:
+    """Tell whether the hook refuses."""
+    return _switch.ground is not None
+
+
+@contextlib.contextmanager
+def trusted() -> Iterator[None]:
+    """Let this thread through for a while: the replay's own work in the planner's process."""
+    _trust.depth += 1
+    try:
+        yield
+    finally:
+        _trust.depth -= 1
+
+
+@contextlib.contextmanager
+def own_fork() -> Iterator[None]:
+    """Let this thread fork: the keeper of the runs does, the planner may not."""
+    _switch.forking = threading.get_ident()
+    try:
+        yield
+    finally:
+        _switch.forking = None
+
+
+def _audit(event: str, args: tuple[Any, ...]) -> None:
+    rule = rules.RULES.get(event)
+    if rule is None:
+        return
+    ground = _switch.ground
+    if ground is None or _trust.depth:
+        return
+    if event == "os.fork" and _switch.forking == threading.get_ident():
+        return
+    attempt = rule(ground, args)
+    if attempt is None:
+        return
+    _tell(event if event != _EVENT else str(args[0]), attempt)
+    if attempt.refused:
+        raise Refused(errno.EPERM, f"tracekit replay refused {event}: {attempt.what}")
+
+
+def _tell(event: str, attempt: Attempt) -> None:
+    report = _switch.report
+    if report is None:
+        return
+    with trusted():
+        report(
+            {
+                "finding": {
+                    "kind": attempt.kind,
+                    "event": event,
+                    "what": attempt.what,
+                    "where": _where(),
+                    "refused": attempt.refused,
+                    "incidental": attempt.kind == "file",
+                    "wall": "process",
+                }
+            }
+        )
+
+
+def _where() -> str:
+    """Name the line of the user's code that is nearest to the attempt."""
+    frame = sys._getframe(2)
+    nearest = ""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not rules.is_machinery(name):
+            place = f"{name}:{frame.f_lineno}"
+            if "site-packages" not in name:
+                return place
+            nearest = nearest or place
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return nearest
+
+
+def _wrap_unheard() -> tuple[tuple[Any, str, Any], ...]:
+    done = []
+    for module_name, name in _UNHEARD:
+        with contextlib.suppress(ImportError, AttributeError):
+            module = importlib.import_module(module_name)
+            original = getattr(module, name)
+            setattr(module, name, _heard(f"{module_name}.{name}", original))
+            done.append((module, name, original))
+    return tuple(done)
+
+
+def _heard(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def heard(*args: Any, **kwargs: Any) -> Any:
+        sys.audit(_EVENT, name, args)
+        return original(*args, **kwargs)
+
+    return heard

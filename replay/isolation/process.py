@@ -1,0 +1,329 @@
+"""The parent's side: starts the child, sees its walls proved, runs the planner in forks of it.
+
+The parent keeps everything that counts: the tape, the store, the verdict. It trusts no word of a
+run beyond what a run may say; how the run ended it hears from the child's keeper, on another pipe.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets  # noqa: TID251 - a mark that the child must not guess, not chance that a run sees
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import tracekit.errors
+from replay.isolation import kernel
+from replay.isolation.ending import describe_exit, failed_exit
+from replay.isolation.hook import UNSEEN as UNSEEN_BY_HOOK
+from replay.isolation.limits import Limits
+from replay.isolation.outcome import LEVELS, Exit, Level, Ready, Wall
+from replay.isolation.proof import Range
+from replay.isolation.protocol import Message, ProtocolError
+from replay.isolation.scratch import make_places
+from replay.isolation.transport import Change, Transport, start_plain
+from replay.isolation.wire import ChildGone, Wire
+from tracekit.errors import IsolationUnavailable, PlannerImportFailed, TracekitError
+
+Handle = Callable[[Message], Message | None]
+
+_BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from replay.isolation.child import main; main()"
+)
+_ALLOWED = ("PATH", "LANG", "LANGUAGE", "TZ")
+_FIXED = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+_UNSEEN = {"kernel": kernel.UNSEEN, "process": UNSEEN_BY_HOOK}
+# What the keeper needs to end a run and sweep up, on top of the run's own time.
+_GRACE_S = 10.0
+_CLOSING_S = 2.0
+
+
+class Isolate:
+    """A planner in a child process behind walls; a context manager.
+
+    Args:
+        planner: ``MOD:OBJ``.
+        level: How far the walls must go; without it, as far as they can here.
+        limits: Bounds on each run.
+        path: Folders to look for modules in, before this process's own.
+        env: Variables the planner gets beside the few that pass by themselves.
+        cwd: The child's working folder; this process's own if not given.
+        host: The module that loads, describes and runs planners in the child.
+    """
+
+    ready: Ready
+    """The walls that stand and what the planner is; set on entry."""
+
+    def __init__(
+        self,
+        planner: str,
+        *,
+        level: Level | None = None,
+        limits: Limits | None = None,
+        path: Sequence[str | Path] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        host: str = "replay.planner",
+    ) -> None:
+        self._planner = planner
+        self._level = _choose_level(level)
+        self._limits = limits or Limits()
+        self._cwd = Path(cwd or Path.cwd()).resolve()
+        self._path = _search_path(path, self._cwd)
+        self._env = dict(env or {})
+        self._host = host
+        self._transport: Transport | None = None
+        self._stale = False
+        self.incidental: tuple[Change, ...] = ()
+        """File changes of the planner that were thrown away; complete once the isolate is left."""
+
+    def __enter__(self) -> Self:
+        """Start the child.
+
+        Raises:
+            IsolationUnavailable: a wall did not hold.
+            PlannerError: the planner cannot be loaded.
+        """
+        self._start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    def run(self, request: Message, handle: Handle) -> Exit:
+        """Run the planner once, in a process of its own.
+
+        Args:
+            request: What the child's host needs to run the planner.
+            handle: Gets each message; what it returns is the answer to one that asks. What it
+                raises ends the run and is raised here.
+        """
+        if self._transport is None or self._stale:
+            self._stop()
+            self._start()
+        finished = False
+        try:
+            exit_ = self._run(request, handle)
+            finished = exit_.kind not in ("killed", "protocol")
+            return exit_
+        finally:
+            # A run that was left in the middle still holds the pipes; the next gets a new child.
+            self._stale = self._stale or not finished
+
+    # --- start and stop ---------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._stale = False
+        self._scratch = Path(tempfile.mkdtemp(prefix="tracekit-replay-")).resolve()
+        self._storage = Path(tempfile.mkdtemp(prefix="tracekit-copies-")).resolve()
+        try:
+            with Range() as range_:
+                self._mark = secrets.token_bytes(32)
+                self._launch()
+                self._deadline = time.monotonic() + self._limits.wall_s
+                self._wire.send(self._boot(range_.target.as_dict()), self._deadline)
+                walls = self._check_walls(self._hear("walls")["walls"], range_.hits())
+            self._wire.send({"go": True}, self._deadline)
+            self.ready = self._read_ready(walls)
+        except BaseException:
+            self._stop()
+            raise
+
+    def _launch(self) -> None:
+        command = [sys.executable, "-P", "-s", "-c", _BOOT, _json_list(_search_path((), None))]
+        environment = self._environment()
+        try:
+            if self._level == "kernel":
+                self._transport = kernel.start_confined(
+                    command,
+                    env=environment,
+                    cwd=self._cwd,
+                    scratch=self._scratch,
+                    storage=self._storage,
+                )
+            else:
+                self._transport = start_plain(command, env=environment, cwd=self._cwd)
+        except OSError as error:
+            raise IsolationUnavailable(
+                f"the child process could not be started: {error}"
+            ) from error
+        self._wire = Wire(self._transport, limit=self._limits.max_message)
+
+    def _stop(self) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            if self._stale:
+                transport.kill()
+            self.incidental += transport.close(grace_s=_CLOSING_S)
+        for folder in (self._scratch, self._storage):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _environment(self) -> dict[str, str]:
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if name in _ALLOWED or name.startswith("LC_")
+        }
+        return {**inherited, **self._env, **_FIXED, **make_places(self._scratch)}
+
+    def _boot(self, target: Message) -> Message:
+        on_kernel = self._level == "kernel"
+        copied = kernel.copied_folder(self._cwd) if on_kernel else None
+        return {
+            "level": self._level,
+            "limits": self._limits.as_dict(),
+            "scratch": str(self._scratch),
+            "env": self._environment(),
+            "path": self._path,
+            "planner": self._planner,
+            "host": self._host,
+            "target": target,
+            "sealed": kernel.sealed_numbers() if on_kernel else [],
+            "copied": [str(copied)] if copied else [],
+            "mark": self._mark.hex(),
+        }
+
+    def _hear(self, what: str) -> Message:
+        try:
+            message = self._wire.control(self._deadline)
+        except (ChildGone, ProtocolError) as error:
+            words = self._wire.last_words() or str(error)
+            raise IsolationUnavailable(
+                f"the child process ended before its walls stood: {words}"
+            ) from error
+        if what not in message:
+            raise IsolationUnavailable(f"the child process said {sorted(message)} for {what!r}")
+        return message
+
+    def _check_walls(self, said: list[Message], hits: list[str]) -> tuple[Wall, ...]:
+        walls = []
+        for wall in said:
+            evidence = ", ".join([str(wall["evidence"]), *hits])
+            held = bool(wall["held"]) and not hits
+            walls.append(Wall(wall["name"], held, evidence, _UNSEEN[wall["name"]]))
+        for wall_ in walls:
+            if not wall_.held:
+                raise IsolationUnavailable(
+                    f"the {wall_.name} wall did not hold in its self-test: {wall_.evidence}",
+                    hint="ask for less with --isolation, if the planner may be trusted that far",
+                )
+        return tuple(walls)
+
+    def _read_ready(self, walls: tuple[Wall, ...]) -> Ready:
+        try:
+            message = self._wire.control(self._deadline)
+        except (ChildGone, ProtocolError) as error:
+            how = (
+                f"was not imported within {self._limits.wall_s:g} s"
+                if time.monotonic() >= self._deadline
+                else "ended the process while it was imported"
+            )
+            self._stale = True
+            raise PlannerImportFailed(f"planner {self._planner!r} {how}") from error
+        if (failure := message.get("failed")) is not None:
+            raise _rebuild_error(self._planner, failure, message.get("findings", []))
+        return Ready(
+            level=self._level,
+            walls=walls,
+            planner=message["ready"],
+            findings=tuple(message["findings"]),
+            output=message["output"],
+        )
+
+    # --- a run ------------------------------------------------------------------------------------
+
+    def _run(self, request: Message, handle: Handle) -> Exit:
+        deadline = time.monotonic() + self._limits.wall_s + _GRACE_S
+        last: Message | None = None
+        count = 0
+        try:
+            self._wire.send({"run": request}, deadline)
+            while (frame := self._wire.next(deadline)) is not None:
+                count += 1
+                if count > self._limits.max_messages:
+                    raise ProtocolError(f"more than {self._limits.max_messages:,} messages")
+                last = self._take(frame, handle, deadline) or last
+            ended = self._wire.control(deadline)["exited"]
+            for frame in self._wire.rest():
+                last = self._take(frame, handle, None) or last
+            self._wire.send_bytes(self._mark, deadline)
+            self._wire.control(deadline)
+        except ProtocolError as error:
+            return failed_exit("protocol", f"the planner's process sent {error}")
+        except ChildGone as error:
+            return failed_exit("killed", f"the planner's child process was lost: {error}")
+        return describe_exit(ended, last, self._limits)
+
+    def _take(self, frame: Message, handle: Handle, deadline: float | None) -> Message | None:
+        """Handle one frame of a run; return it if it is the last one."""
+        if "done" in frame or "failed" in frame:
+            return frame
+        message = frame.get("m")
+        if not isinstance(message, dict):
+            raise ProtocolError("a frame without a message")
+        self._stale = self._stale or _changes_copied_folder(message)
+        answer = handle(message)
+        if "q" in frame and deadline is not None:
+            self._wire.send({"q": frame["q"], "m": answer or {}}, deadline)
+        return None
+
+
+def _choose_level(asked: Level | None) -> Level:
+    available, reason = kernel.kernel_available()
+    if asked is None:
+        return "kernel" if available else "process"
+    if asked not in LEVELS:
+        raise IsolationUnavailable(
+            f"there is no isolation {asked!r}", hint=f"there are: {', '.join(LEVELS)}"
+        )
+    if asked == "kernel" and not available:
+        raise IsolationUnavailable(f"isolation 'kernel' is not available: {reason}")
+    return asked
+
+
+def _changes_copied_folder(message: Message) -> bool:
+    """Tell whether a run wrote where the next run of the same child would read it."""
+    finding = message.get("finding")
+    return isinstance(finding, dict) and finding.get("refused") is False
+
+
+def _search_path(first: Sequence[str | Path], cwd: Path | None) -> list[str]:
+    here = os.getcwd()
+    own = [entry or here for entry in sys.path]
+    ahead = [str(Path(entry).resolve()) for entry in first]
+    return list(dict.fromkeys([*ahead, *([str(cwd)] if cwd else []), *own]))
+
+
+def _json_list(values: list[str]) -> str:
+    import json
+
+    return json.dumps(values)
+
+
+def _rebuild_error(planner: str, failure: Message, findings: list[Message]) -> TracekitError:
+    """Return the error that the child met, as its own class where that is one of ours."""
+    kind = getattr(tracekit.errors, str(failure["type"]), None)
+    if isinstance(kind, type) and issubclass(kind, TracekitError):
+        error = kind.__new__(kind)
+        Exception.__init__(error, failure["message"])
+        vars(error).update(failure["attributes"])
+    else:
+        attempts = "; ".join(str(finding.get("what")) for finding in findings)
+        refused = f" (refused while it was imported: {attempts})" if attempts else ""
+        error = PlannerImportFailed(
+            f"planner {planner!r} could not be imported: "
+            f"{failure['type']}: {failure['message']}{refused}"
+        )
+    error.add_note(str(failure["traceback"]))
+    return error
