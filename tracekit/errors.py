@@ -6,6 +6,7 @@
     │   ├── StoreVersionError       written by a newer version
     │   └── StoreBusy               a second process on a single-process store
     ├── InvalidJson                 text that is not JSON, with line and column
+    ├── PointerNotFound             a JSON pointer that leads nowhere
     ├── NotReplayable               a value that was described, not kept
     ├── ContractError               a tool declaration that contradicts itself
     ├── WriteBlocked                a write tool reached in a replay
@@ -93,6 +94,14 @@ class InvalidJson(TracekitError):
         super().__init__(f"{message} (line {line}, column {column})")
         self.line = line
         self.column = column
+
+
+class PointerNotFound(TracekitError):
+    """A JSON pointer leads nowhere in the value."""
+
+    def __init__(self, pointer: str, *, reason: str) -> None:
+        self.pointer = pointer
+        super().__init__(f"no value at {pointer!r}: {reason}")
 
 
 class NotReplayable(TracekitError):

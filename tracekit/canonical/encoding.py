@@ -131,10 +131,9 @@ def _is_plain_number(obj: object) -> bool:
 
 
 def _is_plain_atom(obj: object) -> bool:
-    kind = type(obj)
-    if kind is str:
-        return obj.isascii()  # type: ignore[attr-defined]  # kind says that it is a str
-    return kind is bool or obj is None or _is_plain_number(obj)
+    if type(obj) is str:
+        return obj.isascii()
+    return type(obj) is bool or obj is None or _is_plain_number(obj)
 
 
 class Task(NamedTuple):
