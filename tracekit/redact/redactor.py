@@ -98,6 +98,7 @@ class Redactor:
 
     def __init__(self, rules: Rules, tagger: Tagger) -> None:
         self.rules = rules
+        self.tagger = tagger
         self._text = TextRedactor(rules, tagger)
 
     def redact(self, value: JsonValue, *, scope: Scope | None = None) -> Redacted:

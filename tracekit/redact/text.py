@@ -10,7 +10,8 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 
-from tracekit.redact.detectors import DETECTORS, Span, find_assignments
+from tracekit.redact.assignments import find_assignments
+from tracekit.redact.detectors import DETECTORS, Look, Span, find_tokens
 from tracekit.redact.keys import TAG_LENGTH, Tagger
 from tracekit.redact.placeholders import (
     FORMAT_KINDS,
@@ -24,6 +25,8 @@ from tracekit.redact.placeholders import (
 from tracekit.redact.rules import Rules
 
 _MOST_PASSES = 8
+_SHORTEST = 6
+"""No detector finds anything in a text shorter than this."""
 _FORMATS = tuple(detector for detector in DETECTORS if detector.kind in FORMAT_KINDS)
 _TAG = re.compile(f"[0-9a-f]{{{TAG_LENGTH}}}")
 _SPELLING = {"card": "[ -]", "iban": " ", "phone": r"[ ().\-]"}
@@ -51,13 +54,16 @@ class TextRedactor:
         Raises:
             RuleFailed: a rule raised, or its results never settle.
         """
+        if len(text) < _SHORTEST and not self._rules.compiled and not self._rules.functions:
+            return text
         for _ in range(_MOST_PASSES):
             before = text
-            text = self._call_functions(text, found)
+            if self._rules.functions:
+                text = self._call_functions(text, found)
             spans = self._spans(text, known)
             if spans:
                 text = self._replace(text, spans, found)
-            if text == before:
+            if text is before or text == before:
                 return text
         raise RuleFailed("the redaction rules change their own output again and again")
 
@@ -71,7 +77,9 @@ class TextRedactor:
         if kind in FORMAT_KINDS:
             return self._make(kind, secret, secret), kind
         inner = secret
-        spans = _settle(_walled(inner, [s for d in _FORMATS for s in d.find(inner)]))
+        look = Look(inner)
+        formats = [span for d in _FORMATS if d.worth_running(look) for span in d.find(look)]
+        spans = _settle(_walled(inner, [*formats, *find_tokens(look)]))
         if spans and self._rules.builtin:
             inner = self._replace(secret, spans, [])
             whole = placeholder_kind(inner)
@@ -98,12 +106,15 @@ class TextRedactor:
         return make_placeholder(kind, self.tag(kind, secret), original)
 
     def _spans(self, text: str, known: Mapping[str, str]) -> list[Span]:
-        spans = list(self._user_spans(text))
+        own_rules = self._rules.compiled or self._rules.functions
+        spans = list(self._user_spans(text)) if own_rules else []
         if self._rules.builtin:
+            look = Look(text)
             for detector in DETECTORS:
-                spans.extend(detector.find(text))
-            if ":" in text or "=" in text:
-                spans.extend(find_assignments(text))
+                if detector.worth_running(look):
+                    spans.extend(detector.find(look))
+            spans.extend(find_tokens(look))
+            spans.extend(find_assignments(look))
         for secret in known:
             if secret in text:
                 spans.extend(_occurrences(text, secret))

@@ -1,0 +1,107 @@
+"""Values that a text gives to names of secrets: ``api_key=…``, ``"password": "…"``.
+
+The one idea: find the few words that such names contain, read the whole name around them, and let
+the name decide. What is plainly a type, a variable, a count or a sentence is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tracekit.redact.detectors import Look, Span
+from tracekit.redact.names import name_class
+from tracekit.redact.placeholders import SECRET
+
+_NAME_PARTS = (
+    b"pass", b"pwd", b"secret", b"token", b"key", b"authorization", b"cookie", b"credential",
+    b"cvv", b"cvc", b"ssn", b"otp", b"jwt",
+)  # fmt: skip
+_NAME_BEFORE = 40
+_ASSIGNMENT = re.compile(r"""([\w-]{0,40})(?:\\*["'])?[ \t]{0,3}(?:=>|:=|[:=])[ \t]{0,3}(?![:=])""")
+_QUOTED = re.compile(
+    r"""(?:(["'])((?:(?!\1)[^\\]|\\.)*+)|(\\+["'])((?:(?!\3)[^\n])*+))""", re.DOTALL
+)
+_BARE = re.compile(r"""[^\s"'<>&;,)}\]`\\]++""")
+_REST_OF_LINE = re.compile(r"""[^\n"'\\]*+""")
+_SCHEME = re.compile(r"(?i:bearer|basic|token|digest|apikey) {1,4}")
+_NO_VALUE = re.compile(
+    r"""(?ix) none|null|nil|undefined|true|false|empty|str|string|int|bytes|any|optional.*|required
+    |secret|password|token|\*+|x+|\.{2,}|<.*|\$.*|\{.*|\[.*|%.*|os\.environ.*|os\.getenv.*|getenv.*
+    |process\.env.*|env\..*|self\..*|__redacted__|redacted"""
+)
+_PROSE = re.compile(r"[A-Za-z]+[.:!?]?")
+_LETTER_AFTER = re.compile(r"[.:,]? +[A-Za-z]")
+
+
+def find_assignments(look: Look) -> Iterator[Span]:
+    """Yield the values that stand behind a name of a secret and a sign of assignment."""
+    text, low = look.text, look.low
+    if b":" not in low and b"=" not in low:
+        return
+    parts = [part for part in _NAME_PARTS if part in low]
+    starts = sorted(position for part in parts for position in _positions(low, part))
+    done = 0
+    for start in starts:
+        if start < done:
+            continue
+        match = _ASSIGNMENT.match(text, start)
+        if match is None:
+            continue
+        before = _name_before(text, start)
+        kind = name_class(before + text[start : match.end(1)])
+        if kind is None:
+            continue
+        value, done = _value_at(text, match.end(), cookie=low.startswith(b"cookie", start))
+        if value is not None and _is_value(text, *value, counted=kind == "token"):
+            yield Span(*value, SECRET, crosses=True)
+
+
+def _positions(text: bytes, part: bytes) -> Iterator[int]:
+    position = text.find(part)
+    while position >= 0:
+        yield position
+        position = text.find(part, position + len(part))
+
+
+def _name_before(text: str, end: int) -> str:
+    start = end
+    while (
+        start > 0
+        and end - start < _NAME_BEFORE
+        and (text[start - 1].isalnum() or text[start - 1] in "_-")
+    ):
+        start -= 1
+    return text[start:end]
+
+
+def _value_at(text: str, start: int, *, cookie: bool) -> tuple[tuple[int, int] | None, int]:
+    """Return where the value at ``start`` stands, and from where to look for the next name."""
+    quoted = _QUOTED.match(text, start)
+    if quoted is not None:
+        group = 2 if quoted[1] else 4
+        start, end = quoted.span(group)
+        scheme = _SCHEME.match(text, start, end)
+        return (scheme.end() if scheme else start, end), end
+    scheme = _SCHEME.match(text, start)
+    if scheme is not None:
+        start = scheme.end()
+    rest = (_REST_OF_LINE if cookie else _BARE).match(text, start)
+    if rest is None or not rest[0] or (cookie and "=" not in rest[0]):
+        return None, rest.end() if rest else start
+    return (start, start + len(rest[0].rstrip())), rest.end()
+
+
+def _is_value(text: str, start: int, end: int, *, counted: bool) -> bool:
+    """Say whether what stands there is a secret, not a type, a variable, a count or a word."""
+    value = text[start:end]
+    quoted = start > 0 and text[start - 1] in "\"'"
+    if not value or _NO_VALUE.fullmatch(value[:200]):
+        return False
+    if counted and value.replace(".", "").isdigit():
+        return False
+    if quoted:
+        return True
+    if _PROSE.fullmatch(value[:200]) and _LETTER_AFTER.match(text, end):
+        return False
+    return len(value) >= 4
