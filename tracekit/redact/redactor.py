@@ -86,6 +86,7 @@ class Scope:
 
 
 _MOST_KNOWN = 256
+_MOST_KEYS = 4096
 
 
 class Redactor:
@@ -99,16 +100,17 @@ class Redactor:
     def __init__(self, rules: Rules, tagger: Tagger) -> None:
         self.rules = rules
         self.tagger = tagger
+        self._clean_keys: set[str] = set()
         self._text = TextRedactor(rules, tagger)
 
     def redact(self, value: JsonValue, *, scope: Scope | None = None) -> Redacted:
         """Return ``value`` without its secrets; if a rule fails, without anything."""
         scope = scope if scope is not None else Scope()
-        walk = _Walk(self.rules, self._text, scope)
+        walk = _Walk(self.rules, self._text, scope, self._clean_keys)
         try:
             result = walk.value(value)
             if walk.learnt:
-                again = _Walk(self.rules, self._text, scope)
+                again = _Walk(self.rules, self._text, scope, self._clean_keys)
                 result = again.value(result)
                 walk.found += again.found
         except RuleFailed as error:
@@ -124,7 +126,7 @@ class Redactor:
 
     def scan(self, value: JsonValue) -> list[Finding]:
         """Return the secrets in ``value`` that are not redacted, without changing it."""
-        walk = _Walk(self.rules, self._text, Scope())
+        walk = _Walk(self.rules, self._text, Scope(), self._clean_keys)
         try:
             walk.value(value)
         except (RuleFailed, RecursionError):
@@ -149,7 +151,10 @@ def scan(value: JsonValue, *, rules: Rules | None = None) -> list[Finding]:
 class _Walk:
     """One passage through one value."""
 
-    def __init__(self, rules: Rules, text: TextRedactor, scope: Scope) -> None:
+    def __init__(
+        self, rules: Rules, text: TextRedactor, scope: Scope, clean_keys: set[str]
+    ) -> None:
+        self._clean_keys = clean_keys
         self._rules = rules
         self._text = text
         self._scope = scope
@@ -202,8 +207,12 @@ class _Walk:
         return result if changed else value
 
     def _key(self, name: str, taken: Mapping[str, JsonValue]) -> str:
+        if name in self._clean_keys and not self._scope.known:
+            return name
         key = self._plain(name)
         if key == name:
+            if len(self._clean_keys) < _MOST_KEYS:
+                self._clean_keys.add(name)
             return name
         unique, number = key, 2
         while unique in taken:
