@@ -28,7 +28,8 @@ _SCHEME = re.compile(r"(?i:bearer|basic|token|digest|apikey) {1,4}")
 _NO_VALUE = re.compile(
     r"""(?ix) none|null|nil|undefined|true|false|empty|str|string|int|bytes|any|optional.*|required
     |secret|password|token|\*+|x+|\.{2,}|<.*|\$.*|\{.*|\[.*|%.*|os\.environ.*|os\.getenv.*|getenv.*
-    |process\.env.*|env\..*|self\..*|__redacted__|redacted"""
+    |process\.env.*|env\..*|self\..*|__redacted__|redacted
+    |[A-Za-z_][\w.]*[(\[].*"""
 )
 _PROSE = re.compile(r"[A-Za-z]+[.:!?]?")
 _LETTER_AFTER = re.compile(r"[.:,]? +[A-Za-z]")

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 
 from tracekit.redact.assignments import find_assignments
-from tracekit.redact.detectors import DETECTORS, Look, Span, find_tokens
+from tracekit.redact.detectors import DETECTORS, Look, Span, find_forms, find_tokens
 from tracekit.redact.keys import TAG_LENGTH, Tagger
 from tracekit.redact.placeholders import (
     FORMAT_KINDS,
@@ -78,8 +78,8 @@ class TextRedactor:
             return self._make(kind, secret, secret), kind
         inner = secret
         look = Look(inner)
-        formats = [span for d in _FORMATS if d.worth_running(look) for span in d.find(look)]
-        spans = _settle(_walled(inner, [*formats, *find_tokens(look)]))
+        formats = [*find_forms(look, _FORMATS), *find_tokens(look)]
+        spans = _settle(_walled(inner, formats))
         if spans and self._rules.builtin:
             inner = self._replace(secret, spans, [])
             whole = placeholder_kind(inner)
@@ -110,9 +110,7 @@ class TextRedactor:
         spans = list(self._user_spans(text)) if own_rules else []
         if self._rules.builtin:
             look = Look(text)
-            for detector in DETECTORS:
-                if detector.worth_running(look):
-                    spans.extend(detector.find(look))
+            spans += find_forms(look, DETECTORS)
             spans.extend(find_tokens(look))
             spans.extend(find_assignments(look))
         for secret in known:
