@@ -230,7 +230,7 @@ def _read_time(view: Any, rest: list[Any]) -> dt.time:
 def _timedelta(encoder: Encoder, task: Task) -> JsonValue:
     span = cast("dt.timedelta", task.obj)
     encoder.tag(task, "timedelta")
-    return {"days": span.days, "seconds": span.seconds, "microseconds": span.microseconds}
+    return {"days": span.days, "microseconds": span.microseconds, "seconds": span.seconds}
 
 
 def _complex(encoder: Encoder, task: Task) -> JsonValue:
@@ -312,7 +312,7 @@ def _read_defaultdict(view: Any, rest: list[Any]) -> object:
 
 
 def _read_float(view: Any, _rest: list[Any]) -> float:
-    return float(view["$float"])
+    return float(view["$float"] if isinstance(view, dict) else view)
 
 
 HANDLERS.update(
@@ -350,6 +350,7 @@ READERS.update(
     {
         "int": _read_int,
         "float": _read_float,
+        "-0.0": lambda _view, _rest: -0.0,
         "str": _read_str,
         "bytes": _read_bytes,
         "bytearray": lambda view, rest: bytearray(_read_bytes(view, rest)),

@@ -6,12 +6,14 @@ before the container is. Nothing is imported and no user code runs, except regis
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import JsonValue
 
 from tracekit.canonical.builtins import READERS
 from tracekit.canonical.encoding import Encoded
+from tracekit.canonical.exact import ORDER_MARK, restore_order
 from tracekit.errors import NotReplayable
 
 
@@ -26,7 +28,13 @@ def decode(encoded: Encoded) -> object:
         why = "; ".join(encoded.problems) or "it was recorded as a description"
         raise NotReplayable(f"the recorded value cannot be rebuilt: {why}")
     root: list[Any] = [copy_json(encoded.value)]
-    for pointer in sorted(encoded.types, key=lambda pointer: -pointer.count("/")):
+    for pointer, places in encoded.types.items():
+        if pointer.startswith(ORDER_MARK):
+            for into, key in _locate(root, pointer.removeprefix(ORDER_MARK)):
+                if isinstance(into[key], dict):
+                    into[key] = restore_order(into[key], places)
+    tags = [pointer for pointer in encoded.types if not pointer.startswith(ORDER_MARK)]
+    for pointer in sorted(tags, key=lambda pointer: -pointer.count("/")):
         _apply(root, pointer, encoded.types[pointer])
     return root[0]
 
@@ -37,8 +45,8 @@ def _apply(root: list[Any], pointer: str, tag: JsonValue) -> None:
     if read is None:
         raise NotReplayable(f"the recorded value at {pointer!r} has the unknown type {name!r}")
     try:
-        into, key = _locate(root, pointer)
-        into[key] = read(into[key], rest)
+        for into, key in _locate(root, pointer):
+            into[key] = read(into[key], rest)
     except NotReplayable:
         raise
     except Exception as error:
@@ -54,13 +62,23 @@ def _split(tag: JsonValue) -> tuple[str, list[Any]]:
     raise NotReplayable(f"{tag!r} is no type tag")
 
 
-def _locate(root: list[Any], pointer: str) -> tuple[Any, Any]:
-    into: Any = root
-    key: Any = 0
+def _locate(root: list[Any], pointer: str) -> list[tuple[Any, Any]]:
+    """Find the container and the key of each place that ``pointer`` means; none if it is gone."""
+    places: list[tuple[Any, Any]] = [(root, 0)]
     for part in pointer.split("/")[1:]:
-        into = into[key]
-        key = int(part) if isinstance(into, list) else part.replace("~1", "/").replace("~0", "~")
-    return into, key
+        name = part.replace("~1", "/").replace("~0", "~")
+        places = [
+            (into[key], child) for into, key in places for child in _children(into[key], name)
+        ]
+    return places
+
+
+def _children(node: Any, name: str) -> Iterable[Any]:
+    if isinstance(node, list):
+        if name == "*":
+            return range(len(node))
+        return [int(name)] if name.isdecimal() and int(name) < len(node) else []
+    return [name] if isinstance(node, dict) and name in node else []
 
 
 def copy_json(value: JsonValue) -> JsonValue:

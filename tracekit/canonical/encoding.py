@@ -12,13 +12,14 @@ excepted), never recurses through data and keeps no reference to the object.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import orjson
 from pydantic import JsonValue
 
 from tracekit.canonical.classes import name_class
+from tracekit.canonical.exact import escape, note_losses
 from tracekit.canonical.text import SAFE_INT
 
 MAX_DEPTH = 200
@@ -36,7 +37,7 @@ class Encoded:
     value: JsonValue
     """The plain JSON view: what is shown, matched, redacted and digested."""
     types: Mapping[str, JsonValue] = field(default_factory=dict)
-    """JSON pointer to type tag, for what JSON cannot carry; empty for plain JSON."""
+    """JSON pointer to type tag, for what canonical JSON cannot carry, key order included."""
     replayable: bool = True
     """Whether ``decode`` can rebuild the value."""
     problems: tuple[str, ...] = ()
@@ -52,14 +53,21 @@ def encode(obj: object) -> Encoded:
     try:
         plain = _copy_plain(obj)
         if plain is not _NOT_PLAIN:
-            return Encoded(plain)  # type: ignore[arg-type]  # the copy has only JSON values
-        return Encoder().run(obj)
+            return Encoded(plain, note_losses(plain))  # type: ignore[arg-type]  # what was asked
+        return _with_losses(Encoder().run(obj))
     except TooLarge:
         return _describe_whole(obj, f"more than {MAX_ELEMENTS} elements")
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  # user code beneath may raise anything at all
         return _describe_whole(obj, f"it raised {type(error).__name__} while it was read")
+
+
+def _with_losses(encoded: Encoded) -> Encoded:
+    losses = note_losses(encoded.value)
+    if not losses:
+        return encoded
+    return replace(encoded, types={**losses, **encoded.types})
 
 
 def _describe_whole(obj: object, reason: str) -> Encoded:
@@ -225,8 +233,7 @@ class Encoder:
             if _is_plain_atom(child):
                 view[name] = child  # type: ignore[assignment]  # what was asked
             else:
-                pointer = "/" + name.replace("~", "~0").replace("/", "~1")
-                deferred.append((child, view, name, pointer))
+                deferred.append((child, view, name, "/" + escape(name)))
         self._take(len(children) - len(deferred))
         self.defer(task, deferred)
         return view

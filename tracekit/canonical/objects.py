@@ -140,9 +140,9 @@ def _exception(encoder: Encoder, task: Task) -> JsonValue:
     except Exception as broken:  # noqa: BLE001  # an error's own __str__ may fail in any way
         message = f"<{type(broken).__name__} in __str__>"
     view: dict[str, object] = {
-        "type": classes.name_class(type(error)),
-        "message": str.__str__(message),
         "args": list(args),
+        "message": str.__str__(message),
+        "type": classes.name_class(type(error)),
     }
     attributes = classes.instance_dict(error)
     if attributes:

@@ -57,7 +57,7 @@ class _MadeClock:
         return self._start_ns + self._move(self._peek_tick_ns)
 
     def monotonic_ns(self) -> int:
-        return self._move(self._peek_tick_ns)
+        return self._move(self._tick_ns)
 
     def advance(self, ns: int) -> None:
         if ns < 0:
@@ -174,7 +174,7 @@ class Conditions:
         """For replays: the clock stands still but for ``advance``; chance comes from ``seed``.
 
         Each ``now`` is a microsecond after the last, so that code waiting for a deadline comes to
-        its end. The recorder's own readings do not move the clock, and the ids of runs and spans
+        its end. The recorder's ``now_ns`` does not move the clock, and the ids of runs and spans
         stay fresh, since two replays of one run are two runs.
         """
         clock = _MadeClock(start, tick_ns=_SEEDED_TICK_NS, peek_ticks=False)
