@@ -1,20 +1,19 @@
 """Rows to trajectory: order, decisions, coverage, write sets. Pure: values in, a value out.
 
-Decisions come from model calls where the record has them: a reply's tool calls are joined to the
-tool rows it led to, by id, else by tool and arguments, in the order of the reply. Calls that no
-reply explains (glue code) are decisions of their own; those that overlap in time are one.
+Values are read here, and rows joined to the operations around them; how calls and replies become
+decisions stands in ``decisions``.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tracekit.canonical import JsonValue, canonical_text, digest, parse_json
 from tracekit.contract import Contract
+from tracekit.decisions import Grouping, number, plain_name, reply_message, with_answer
 from tracekit.errors import InvalidJson
 from tracekit.events import Blob, Event
 from tracekit.order import in_order
@@ -27,6 +26,8 @@ from tracekit.trajectory import (
     Observation,
     Trajectory,
 )
+
+__all__ = ["LoadBlob", "build", "plain_name", "reply_message", "trajectory_digest", "value_of"]
 
 LoadBlob = Callable[[str], Blob | None]
 _TOOL = ("tool_call", "retrieval")
@@ -47,16 +48,17 @@ def build(events: Sequence[Event], load: LoadBlob) -> Trajectory:
     rows = in_order(events)
     reader = _Reader(load, {row.span_id: row for row in rows if row.span_id})
     root = next((row for row in rows if row.event_type == "run"), rows[0])
+    agent = _agent_row(root, rows)
     attributes = _object(root.attributes)
     calls, covered = _with_write_sets(*_calls(rows, reader))
     models = _model_calls(rows, reader)
-    decisions = _Grouping(rows, calls, models).decisions()
-    answer = reader.observation(root)
-    decisions = _number(_with_answer(decisions, answer, root.status))
+    grouped = Grouping(rows, calls, models).decisions()
+    answer = reader.observation(agent)
+    decisions = number(with_answer(grouped, answer, root.status))
     return Trajectory(
         run_id=root.run_id,
-        agent=root.actor,
-        input=reader.argument(root),
+        agent=agent.actor,
+        input=reader.argument(agent),
         decisions=decisions,
         answer=answer,
         status="open" if _open(root) else ("error" if root.status == "error" else "ok"),
@@ -78,7 +80,7 @@ def build(events: Sequence[Event], load: LoadBlob) -> Trajectory:
 
 
 def trajectory_digest(trajectory: Trajectory) -> str:
-    """Digest what the planner did and saw: no store ids, no wall times, no order inside a decision."""
+    """Digest what the planner did and saw: no ids, no wall times, no order inside a decision."""
     steps: list[JsonValue] = []
     for decision in trajectory.decisions:
         calls: list[JsonValue] = sorted(
@@ -101,6 +103,13 @@ def value_of(blob: Blob) -> JsonValue:
         return parse_json(text)
     except InvalidJson:
         return text
+
+
+def _agent_row(root: Event, rows: Sequence[Event]) -> Event:
+    """The row with input and answer: the run's, or its agent's where the run was opened by hand."""
+    if root.argument_state != "absent" or root.observation_state != "absent":
+        return root
+    return next((row for row in rows if row.event_type == "agent"), root)
 
 
 def _open(root: Event) -> bool:
@@ -148,8 +157,14 @@ class _Reader:
         return found
 
     def path(self, row: Event) -> tuple[str, ...]:
-        above = reversed(self.ancestors(row))
-        return tuple(a.tool_name or a.actor for a in above if a.event_type != "run")
+        """Names of the operations around ``row``, without the run and the agent that is the run.
+
+        A run opened by hand around its agent and one that the agent opened itself have equal paths.
+        """
+        above = [a for a in reversed(self.ancestors(row)) if a.event_type != "run"]
+        if above and above[0].event_type == "agent":
+            above = above[1:]
+        return tuple(a.tool_name or a.actor for a in above)
 
     def covering(self, row: Event, kinds: tuple[str, ...]) -> str | None:
         return next((a.event_id for a in self.ancestors(row) if a.event_type in kinds), None)
@@ -207,7 +222,9 @@ def _with_write_sets(planned: list[Call], covered: list[Call]) -> tuple[list[Cal
     Where the record has no times, calls count as made one after the other.
     """
     writes = [
-        call for call in planned if call.writes and not call.observation.is_error and not call.refused
+        call
+        for call in planned
+        if call.writes and not call.observation.is_error and not call.refused
     ]
     position = {call.event_id: index for index, call in enumerate(planned)}
 
@@ -219,7 +236,11 @@ def _with_write_sets(planned: list[Call], covered: list[Call]) -> tuple[list[Cal
 
 
 def _before(write: Call, call: Call, position: Mapping[str, int]) -> bool:
-    if write.ts_end_ns is not None and call.ts_start_ns is not None and write.latency_ns is not None:
+    if (
+        write.ts_end_ns is not None
+        and call.ts_start_ns is not None
+        and write.latency_ns is not None
+    ):
         return write.ts_end_ns <= call.ts_start_ns and write.ts_start_ns != call.ts_start_ns
     return position[write.event_id] < position[call.event_id]
 
@@ -258,143 +279,6 @@ def _model_calls(rows: Sequence[Event], reader: _Reader) -> list[ModelCall]:
         )
         seen[row.actor, path] += 1
     return found
-
-
-@dataclass
-class _Grouping:
-    """Groups planned calls and replies into decisions, in the order of the run."""
-
-    rows: Sequence[Event]
-    calls: Sequence[Call]
-    models: Sequence[ModelCall]
-    groups: list[Decision] = field(default_factory=list)
-
-    def decisions(self) -> list[Decision]:
-        calls = {call.event_id: call for call in self.calls}
-        models = {m.event_id: m for m in self.models if m.covered_by is None}
-        native = {row.event_id: row.llm_span_id for row in self.rows}
-        pending: list[_Requested] = []
-        at: dict[str, int] = {}
-        for row in self.rows:
-            if model := models.get(row.event_id):
-                at[model.span_id] = len(self.groups)
-                self.groups.append(Decision(0, message=said(model.reply), model_call=model.event_id))
-                pending = requested(model, len(self.groups) - 1)
-            elif call := calls.get(row.event_id):
-                self._place(call, at.get(native[row.event_id] or ""), pending)
-        return [group for group in self.groups if group.calls or group.message is not None]
-
-    def _place(self, call: Call, group: int | None, pending: list[_Requested]) -> None:
-        if group is None:
-            wanted = next((r for r in pending if r.fits(call)), None) or next(
-                (r for r in pending if r.tool == plain_name(call.tool)), None
-            )
-            if wanted is not None:
-                pending.remove(wanted)
-                group = wanted.group
-        if group is None and self.groups:
-            last = self.groups[-1]
-            if last.model_call is None and last.calls and _overlaps(last.calls, call):
-                group = len(self.groups) - 1
-        if group is None:
-            self.groups.append(Decision(0, calls=(call,)))
-        else:
-            known = self.groups[group]
-            self.groups[group] = replace(known, calls=(*known.calls, call))
-
-
-@dataclass(frozen=True)
-class _Requested:
-    """A tool call that a reply asked for and that no tool row has been joined to yet."""
-
-    tool: str
-    arguments: JsonValue
-    group: int
-
-    def fits(self, call: Call) -> bool:
-        if self.tool != plain_name(call.tool) or not isinstance(call.arguments, dict):
-            return False
-        if not isinstance(self.arguments, dict):
-            return False
-        return all(call.arguments.get(name) == value for name, value in self.arguments.items())
-
-
-def plain_name(tool: str) -> str:
-    """A tool's name in the alphabet that model providers allow (``a.b`` is offered as ``a_b``)."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", tool)
-
-
-def requested(model: ModelCall, group: int) -> list[_Requested]:
-    """The tool calls that a reply asks for, in its order."""
-    found = []
-    for call in reply_message(model.reply.value).get("tool_calls") or []:
-        function = call.get("function") if isinstance(call, dict) else None
-        if not isinstance(function, dict):
-            continue
-        arguments: JsonValue = function.get("arguments")
-        if isinstance(arguments, str):
-            try:
-                arguments = parse_json(arguments) if arguments else {}
-            except InvalidJson:
-                arguments = None
-        found.append(_Requested(plain_name(str(function.get("name", ""))), arguments, group))
-    return found
-
-
-def reply_message(reply: JsonValue) -> dict[str, Any]:
-    """The assistant message inside a reply, whether it is the message or a whole response."""
-    if not isinstance(reply, dict):
-        return {}
-    choices = reply.get("choices")
-    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-        message = choices[0].get("message")
-        return message if isinstance(message, dict) else {}
-    return reply if reply.get("role") == "assistant" else {}
-
-
-def said(reply: Observation) -> JsonValue:
-    """What a reply says in words; None where it only calls tools or is no text."""
-    if isinstance(reply.value, str):
-        return reply.value or None
-    content = reply_message(reply.value).get("content")
-    return content or None
-
-
-def _overlaps(group: tuple[Call, ...], call: Call) -> bool:
-    last = group[-1]
-    if last.path != call.path or call.ts_start_ns is None:
-        return False
-    return any(
-        other.ts_start_ns is not None
-        and (other.ts_end_ns is None or other.ts_end_ns > call.ts_start_ns)
-        for other in group
-    )
-
-
-def _with_answer(decisions: list[Decision], answer: Observation, status: str) -> list[Decision]:
-    """Mark the decision that answers, or add it where glue code composed the answer."""
-    if answer.state == "absent" or answer.is_error or status == "error":
-        return decisions
-    if decisions and not decisions[-1].calls:
-        return [*decisions[:-1], replace(decisions[-1], message=answer.value, final=True)]
-    if answer.value is None:
-        return decisions
-    return [*decisions, Decision(0, message=answer.value, final=True)]
-
-
-def _number(decisions: list[Decision]) -> tuple[Decision, ...]:
-    return tuple(
-        replace(
-            decision,
-            index=index,
-            calls=tuple(
-                replace(call, decision=index, position=position)
-                for position, call in enumerate(decision.calls)
-            ),
-            tainted=any(call.tainted for call in decision.calls),
-        )
-        for index, decision in enumerate(decisions, 1)
-    )
 
 
 def _messages(

@@ -86,7 +86,7 @@ class Contract(_Frozen):
         return not set(self.touches).isdisjoint(other.touches)
 
     def normalise(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Spell ``arguments`` as this contract would: defaults filled in, order of the signature."""
+        """Spell ``arguments`` as this contract would: defaults filled in, in its order."""
         if self.parameters is None:
             return dict(arguments)
         spelt: dict[str, JsonValue] = {}
@@ -186,8 +186,10 @@ def bind(
     first = next(iter(signature.parameters), None)
     if first in ("self", "cls"):
         arguments.pop(first, None)
-    return {name: list(v) if isinstance(v, tuple) and _is_args(signature, name) else v
-            for name, v in arguments.items()}
+    return {
+        name: list(v) if isinstance(v, tuple) and _is_args(signature, name) else v
+        for name, v in arguments.items()
+    }
 
 
 def _is_args(signature: inspect.Signature, name: str) -> bool:

@@ -9,12 +9,11 @@ everything that reads; ``tracekit.rows`` builds it. A begin without an end becom
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from tracekit.canonical import JsonValue, canonical_text
+from tracekit.canonical import JsonValue, canonical_text, digest_bytes
 
 SCHEMA_VERSION = 1
 
@@ -24,9 +23,7 @@ EventType = Literal[
 ]  # fmt: skip
 ActorKind = Literal["user", "agent", "model", "tool", "policy", "evaluator", "system"]
 Status = Literal["unset", "ok", "error"]
-ContentState = Literal[
-    "captured", "absent", "redacted", "truncated", "invalid_json", "reference"
-]
+ContentState = Literal["captured", "absent", "redacted", "truncated", "invalid_json", "reference"]
 Effect = Literal["pure", "read", "write", "unknown"]
 PolicyDecision = Literal["allow", "deny", "modify", "ask", "escalate", "terminate"]
 ResultCategory = Literal["ok", "rejected", "retryable_error", "fatal_error"]
@@ -47,7 +44,7 @@ class Payload(_Frozen):
     digest: str | None = None
     """Over the canonical form of the redacted value."""
     blob: str | None = None
-    """Digest of the stored bytes; equal to ``digest`` where the stored bytes are the canonical form."""
+    """Digest of the stored bytes; ``digest`` where they are the canonical form."""
     types: dict[str, JsonValue] = Field(default_factory=dict)
     """JSON pointer → type tag, for Python types that JSON cannot carry."""
 
@@ -375,4 +372,4 @@ def event_id(
     """Name an event by what it is, so that importing it twice adds nothing."""
     key: JsonValue = [source_format, trace_id, native_id, event_type, ordinal]
     text = "tracekit/event/v1\n" + canonical_text(key)
-    return sha256(text.encode()).hexdigest()[:32]
+    return digest_bytes(text.encode()).removeprefix("sha256:")[:32]

@@ -1,9 +1,9 @@
 """The journal: one append-only file of JSON lines a process, written before the caller goes on.
 
 A line is a fact, or a blob that a later fact names. Each fact and the blobs it needs go to the
-operating system in one unbuffered write, so a kill loses nothing that had returned and tears at most
-the last line. The owner holds a lock on its file for as long as it lives; whoever can take that lock
-knows that the owner is gone, even where its process id is in use again.
+operating system in one unbuffered write, so a kill loses nothing that had returned and tears at
+most the last line. The owner holds a lock on its file for as long as it lives; whoever can take
+that lock knows that the owner is gone, even where its process id is in use again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The order of a run's rows, derived: causality first, then begin time, then writer.
 
 Each writer numbers its own facts, and that order is never doubted; clocks of different writers may
-disagree or run backwards, so time only decides between writers, and a row never precedes its parent.
+disagree or run backwards, so time only decides between writers, and a row never precedes its
+parent.
 """
 
 from __future__ import annotations

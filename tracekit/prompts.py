@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 
-from tracekit.canonical import JsonValue, canonical_text, parse_json
+from tracekit.canonical import JsonValue, canonical_text, digest_bytes, parse_json
 from tracekit.errors import InvalidJson
 
 _SAMPLING = (
@@ -54,7 +53,7 @@ def hash_prompt(request: Mapping[str, JsonValue]) -> PromptHashes:
 
 
 def _hash(domain: str, value: JsonValue) -> str:
-    return "sha256:" + sha256(f"{domain}\n{canonical_text(value)}".encode()).hexdigest()
+    return digest_bytes(f"{domain}\n{canonical_text(value)}".encode())
 
 
 def _role(message: Any) -> str:

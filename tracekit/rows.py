@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from tracekit.canonical import canonical_text
+from tracekit.canonical import canonical_text, parse_json
 from tracekit.events import (
     ABSENT,
     ActorKind,
@@ -105,6 +105,8 @@ def _operation(begin: Begun, end: Ended | None) -> Event:
                 begin, "effect", "contract", "tool_call_id", "llm_span_id", "call_index"
             ) | _take(begin, "attempt", "idempotency_key")
             columns["tool_name"] = begin.actor
+        case _:
+            pass
     if end is not None:
         attributes |= end.attributes
         columns |= _end_columns(end, attributes)
@@ -147,6 +149,8 @@ def _end_columns(end: Ended, attributes: dict[str, Any]) -> dict[str, Any]:
             columns |= _take(
                 end, "observation_is_error", "result_category", "error_code", "policy_decision"
             ) | _take(end, "policy_id", "policy_reason", "rung", "tainted")
+        case _:
+            pass
     return columns
 
 
@@ -189,6 +193,8 @@ def _point(note: Fact) -> Event:
             kind = "error"
             columns = {"actor": "loss", "status": "error", "error_type": "events_lost"}
             columns["error_message"] = f"{note.count} events lost: {note.reason}"
+        case _:
+            pass
     columns |= {"ts_start_ns": note.timestamp_ns, "ts_end_ns": note.timestamp_ns}
     return Event(**_common(note, kind, note.seq), **columns, attributes=canonical_text(attributes))
 
@@ -317,7 +323,5 @@ def run_row(rows: Sequence[Event]) -> RunRow:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    import orjson
-
-    value = orjson.loads(text)
+    value = parse_json(text)
     return value if isinstance(value, dict) else {}

@@ -107,7 +107,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something said that is neither a call nor a model's request: a system prompt, a user's turn."""
+    """Something said outside calls and model requests: a system prompt, a user's turn."""
 
     role: str
     """``system``, ``user`` or ``assistant``."""

@@ -1,0 +1,26 @@
+"""tracekit records what an agent did, so that it can be replayed, compared and distilled.
+
+Recording needs nothing but this module; what is heavy is loaded by the commands that need it.
+"""
+
+from __future__ import annotations
+
+from tracekit.configuration import configure
+from tracekit.contract import Matchers
+from tracekit.decorators import agent, evidence, llm, policy, retrieval, run, state, step, tool
+from tracekit.errors import TracekitError
+
+__all__ = [
+    "Matchers",
+    "TracekitError",
+    "agent",
+    "configure",
+    "evidence",
+    "llm",
+    "policy",
+    "retrieval",
+    "run",
+    "state",
+    "step",
+    "tool",
+]

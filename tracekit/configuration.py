@@ -1,0 +1,104 @@
+"""How this process records: where to, under which names, with which redaction.
+
+There is one recorder a process. It is made at the first recorded call if nothing was configured, so
+that one decorator is enough. A replay puts its own recorder in the place; what user code configures
+then changes redaction and versions, never where facts go.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tracekit import conditions, otel
+from tracekit.journal import Durability, Journal
+from tracekit.recorder import Recorder
+from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
+
+DEFAULT_STORE = ".tracekit"
+Rule = str | re.Pattern[str] | Callable[[str], str]
+
+_lock = threading.RLock()
+_recorder: Recorder | None = None
+_replaying = False
+
+
+def configure(
+    *,
+    store: str | os.PathLike[str] | None = None,
+    service: str = "agent",
+    versions: Mapping[str, str] | None = None,
+    redact: Sequence[Rule] = (),
+    durability: Durability = "os",
+    otlp: bool | str = False,
+) -> None:
+    """Say where and how this process records.
+
+    Args:
+        store: Folder of the store; default ``$TRACEKIT_STORE``, else ``.tracekit``.
+        service: Name of this program; ``service.name`` of exported spans.
+        versions: Version set of its runs: dataset, model, prompt, tool_schema, index,
+            evaluator, code.
+        redact: Rules beside the built-in ones: field names, ``$.paths``, patterns, functions.
+        durability: ``os`` survives a kill of the process, ``disk`` a power cut.
+        otlp: Send the spans out by OTLP as well: a base URL, or True for the standard variables.
+    """
+    global _recorder  # one recorder a process
+    rules = Rules.from_user(list(redact))
+    with _lock:
+        if _replaying and _recorder is not None:
+            _recorder.redactor = Redactor(rules, _recorder.redactor.tagger)
+            _recorder.versions = dict(versions or {})
+            return
+        if otlp:
+            otel.export_to(otlp if isinstance(otlp, str) else None, service=service)
+        previous, _recorder = _recorder, _make(store_path(store), rules, versions or {}, durability)
+        if previous is not None:
+            previous.sink.close()
+
+
+def store_path(store: str | os.PathLike[str] | None = None) -> Path:
+    """The folder of the store that is meant when ``store`` is given or left out."""
+    return Path(store or os.environ.get("TRACEKIT_STORE") or DEFAULT_STORE)
+
+
+def recorder() -> Recorder:
+    """The recorder of this process, made with the defaults where nothing was configured."""
+    found = _recorder
+    if found is None:
+        with _lock:
+            if _recorder is None:
+                configure()
+            found = _recorder
+    assert found is not None
+    return found
+
+
+def _make(
+    path: Path, rules: Rules, versions: Mapping[str, str], durability: Durability
+) -> Recorder:
+    tagger = KeyedTagger(load_key())
+    journal = Journal(path / "journal", durability=durability)
+    made = Recorder(journal, Redactor(rules, tagger), versions=dict(versions))
+    conditions.set_mint_observer(made.mint)
+    return made
+
+
+@contextmanager
+def recording_to(replacement: Recorder) -> Iterator[Recorder]:
+    """Record with ``replacement`` until the block ends; ``configure`` cannot change where to."""
+    global _recorder, _replaying  # one recorder a process
+    with _lock:
+        previous = _recorder, _replaying
+        _recorder, _replaying = replacement, True
+    conditions.set_mint_observer(replacement.mint)
+    try:
+        yield replacement
+    finally:
+        with _lock:
+            _recorder, _replaying = previous
+        conditions.set_mint_observer(_recorder.mint if _recorder else None)

@@ -1,0 +1,349 @@
+"""``agent``, ``tool``, ``llm``, ``retrieval``, ``step``, and the notes a step may leave.
+
+A decorator changes neither signature nor result nor exception of what it decorates, sync or async.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from tracekit import guard, integrations
+from tracekit.canonical import JsonValue
+from tracekit.configuration import recorder
+from tracekit.contract import Contract, Matchers, bind, contract_of
+from tracekit.events import Effect, PolicyDecision
+from tracekit.recorder import Kind
+from tracekit.steps import Step, open_step
+from tracekit.wrap import wrap
+
+F = TypeVar("F", bound=Callable[..., Any])
+MARK = "__tracekit__"
+"""Attribute of a decorated function that says what it is: its kind and name."""
+
+
+@dataclass(frozen=True)
+class Decorated:
+    """What a decorated function is."""
+
+    kind: Kind
+    name: str
+    contract: Contract | None = None
+
+
+@overload
+def agent(function: F) -> F: ...
+@overload
+def agent(*, name: str | None = None, tags: Sequence[str] = ()) -> Callable[[F], F]: ...
+def agent(
+    function: F | None = None, *, name: str | None = None, tags: Sequence[str] = ()
+) -> F | Callable[[F], F]:
+    """Record each call as a run; inside another run, as a sub-agent of it.
+
+    Args:
+        function: The agent: its arguments are the run's input, its result the answer.
+        name: Name of the agent; default the function's name.
+        tags: Tags of its runs.
+    """
+
+    def decorate(function: F) -> F:
+        label = name or _name(function)
+
+        def opened(arguments: dict[str, object]) -> Step:
+            own = recorder()
+            if own.enclosing() is not None:
+                return open_step(own, "agent", label, arguments)
+            integrations.instrument_loaded()
+            return open_step(
+                own, "run", label, arguments, versions=dict(own.versions), tags=tuple(tags)
+            )
+
+        return _decorated(function, Decorated("agent", label), opened)
+
+    return decorate if function is None else decorate(function)
+
+
+@overload
+def tool(function: F) -> F: ...
+@overload
+def tool(
+    *,
+    effect: Effect = "unknown",
+    name: str | None = None,
+    purpose: str | None = None,
+    touches: Sequence[str] | None = None,
+    matchers: Matchers | None = None,
+    idempotency_key: Callable[[dict[str, Any]], str] | None = None,
+    idempotency_field: str | None = None,
+    argument_schema: dict[str, JsonValue] | None = None,
+    result_schema: dict[str, JsonValue] | None = None,
+) -> Callable[[F], F]: ...
+def tool(
+    function: F | None = None,
+    *,
+    effect: Effect = "unknown",
+    name: str | None = None,
+    purpose: str | None = None,
+    touches: Sequence[str] | None = None,
+    matchers: Matchers | None = None,
+    idempotency_key: Callable[[dict[str, Any]], str] | None = None,
+    idempotency_field: str | None = None,
+    argument_schema: dict[str, JsonValue] | None = None,
+    result_schema: dict[str, JsonValue] | None = None,
+) -> F | Callable[[F], F]:
+    """Record each call of a tool with its arguments and what came back.
+
+    Args:
+        function: The tool.
+        effect: What it does to the world: ``pure``, ``read`` or ``write``. Not declared means
+            ``unknown``, and that counts as a write: no replay ever enters the body.
+        name: Name of the tool; default the function's name.
+        purpose: What it is for; default the first paragraph of the docstring.
+        touches: Resources that it reads or changes; default all.
+        matchers: How a replay compares the arguments of a read.
+        idempotency_key: Computes the key of a call from its bound arguments.
+        idempotency_field: JSON pointer of the argument that is the caller's own key.
+        argument_schema: JSON Schema of the arguments.
+        result_schema: JSON Schema of the result.
+
+    Raises:
+        ContractError: the declaration contradicts itself.
+    """
+
+    def decorate(function: F) -> F:
+        contract = contract_of(
+            _plain(function),
+            name=name or _name(function),
+            purpose=purpose,
+            effect=effect,
+            argument_schema=argument_schema,
+            result_schema=result_schema,
+            matchers=matchers,
+            touches=None if touches is None else tuple(touches),
+            idempotency_field=idempotency_field,
+        )
+        return _tool(function, "tool_call", contract, idempotency_key)
+
+    return decorate if function is None else decorate(function)
+
+
+@overload
+def retrieval(function: F) -> F: ...
+@overload
+def retrieval(*, name: str | None = None, matchers: Matchers | None = None) -> Callable[[F], F]: ...
+def retrieval(
+    function: F | None = None, *, name: str | None = None, matchers: Matchers | None = None
+) -> F | Callable[[F], F]:
+    """Record each call of a retriever; it is a read.
+
+    Args:
+        function: The retriever.
+        name: Name of the data source; default the function's name.
+        matchers: How a replay compares its arguments.
+    """
+
+    def decorate(function: F) -> F:
+        label = name or _name(function)
+        contract = contract_of(_plain(function), name=label, effect="read", matchers=matchers)
+        return _tool(function, "retrieval", contract, None)
+
+    return decorate if function is None else decorate(function)
+
+
+@overload
+def llm(function: F) -> F: ...
+@overload
+def llm(
+    *, model: str | None = None, name: str | None = None, provider: str | None = None
+) -> Callable[[F], F]: ...
+def llm(
+    function: F | None = None,
+    *,
+    model: str | None = None,
+    name: str | None = None,
+    provider: str | None = None,
+) -> F | Callable[[F], F]:
+    """Record each call of a function that asks a model: its arguments are the prompt.
+
+    Args:
+        function: Asks the model and returns its reply.
+        model: Name of the model.
+        name: Name of the step; default the function's name.
+        provider: Who serves the model.
+    """
+
+    def decorate(function: F) -> F:
+        label = name or _name(function)
+        stream = _streams(function)
+
+        def opened(arguments: dict[str, object]) -> Step:
+            return open_step(
+                recorder(),
+                "llm_call",
+                label,
+                arguments,
+                stream=stream,
+                model_requested=model,
+                provider=provider,
+            )
+
+        return _decorated(function, Decorated("llm_call", label), opened)
+
+    return decorate if function is None else decorate(function)
+
+
+@overload
+def step(function: F) -> F: ...
+@overload
+def step(*, name: str | None = None) -> Callable[[F], F]: ...
+def step(function: F | None = None, *, name: str | None = None) -> F | Callable[[F], F]:
+    """Record each call of any other function as a step of its own.
+
+    Args:
+        function: The function.
+        name: Name of the step; default the function's name.
+    """
+
+    def decorate(function: F) -> F:
+        label = name or _name(function)
+        return _decorated(
+            function,
+            Decorated("span", label),
+            lambda arguments: open_step(recorder(), "span", label, arguments),
+        )
+
+    return decorate if function is None else decorate(function)
+
+
+def _tool(
+    function: F,
+    kind: Kind,
+    contract: Contract,
+    idempotency_key: Callable[[dict[str, Any]], str] | None,
+) -> F:
+    text = contract.model_dump_json()
+    stream = _streams(function)
+
+    def opened(arguments: dict[str, object]) -> Step:
+        key = None if idempotency_key is None else str(idempotency_key(arguments))
+        return open_step(
+            recorder(),
+            kind,
+            contract.name,
+            arguments,
+            contract=contract,
+            contract_json=text,
+            stream=stream,
+            idempotency_key=key,
+        )
+
+    return _decorated(function, Decorated(kind, contract.name, contract), opened)
+
+
+def _decorated(function: F, mark: Decorated, opened: Callable[[dict[str, object]], Step]) -> F:
+    if isinstance(function, (staticmethod, classmethod)):
+        inner = _decorated(function.__func__, mark, opened)
+        return type(function)(inner)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        signature = inspect.Signature(
+            [
+                inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+                inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+            ]
+        )
+    wrapper = wrap(
+        function,
+        lambda args, kwargs: opened(bind(signature, args, kwargs)),
+        guarded=guard.installed,
+    )
+    setattr(wrapper, MARK, mark)
+    return wrapper  # type: ignore[return-value]  # same shape and signature
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    inner: Callable[..., Any] = getattr(function, "__func__", function)
+    return inner
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(_plain(function), "__name__", type(function).__name__)
+
+
+def _streams(function: Callable[..., Any]) -> bool:
+    plain = _plain(function)
+    return inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain)
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run opened by hand."""
+
+    run_id: str
+
+
+@contextmanager
+def run(
+    *,
+    name: str = "run",
+    task: str | None = None,
+    request: str | None = None,
+    tenant: str | None = None,
+    operator: str | None = None,
+    tags: Sequence[str] = (),
+    versions: Mapping[str, str] | None = None,
+    run_id: str | None = None,
+) -> Iterator[OpenRun]:
+    """Open a run by hand, to name its task, tenant or operator.
+
+    Args:
+        name: Name of what runs.
+        task: Id of the task.
+        request: Id of the business request.
+        tenant: On whose behalf.
+        operator: Who is responsible; a pseudonym.
+        tags: Tags to find it by.
+        versions: Added to those of ``configure``.
+        run_id: Chosen by the caller: 1 to 128 of ``A-Za-z0-9._-``; default a fresh one.
+    """
+    own = recorder()
+    integrations.instrument_loaded()
+    opened = open_step(
+        own,
+        "run",
+        name,
+        {},
+        run_id=run_id,
+        task_id=task,
+        request_id=request,
+        tenant=tenant,
+        operator=operator,
+        tags=tuple(tags),
+        versions={**own.versions, **(versions or {})},
+    )
+    try:
+        with opened.active():
+            yield OpenRun(opened.operation.run.run_id)
+    except BaseException as error:
+        opened.fail(error)
+        raise
+    opened.end_without_answer()
+
+
+def policy(decision: PolicyDecision, *, rule: str | None = None, reason: str | None = None) -> None:
+    """Note what a policy decided about the step under way."""
+    recorder().policy(decision, rule, reason)
+
+
+def evidence(*evidence_ids: str) -> None:
+    """Note evidence that the step under way cites."""
+    recorder().evidence(evidence_ids)
+
+
+def state(before: object, after: object) -> None:
+    """Note the agent's state before and after the step under way."""
+    recorder().state(before, after)

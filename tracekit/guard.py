@@ -1,0 +1,115 @@
+"""The gate in front of every call, and the hook through which a replay answers calls.
+
+The hook belongs to the process, not to a context: a call from a raw thread, an executor, another
+event loop or a callback meets it like any other. While a hook is installed no decorated body is
+entered unless the hook says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tracekit.contract import Contract
+from tracekit.errors import ReplayInProgress
+from tracekit.recorder import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call that is about to happen."""
+
+    operation: Operation
+    contract: Contract | None
+    """Of a tool or retrieval; None for a model call."""
+    arguments: dict[str, object]
+    stream: bool = False
+    """Whether the caller will iterate over the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """Run the body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Return ``value`` instead of running the body."""
+
+    value: Any
+    fields: dict[str, Any]
+    """Columns that the record of the call gets: rung, tainted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """Raise ``error`` instead of running the body."""
+
+    error: BaseException
+    fields: dict[str, Any]
+
+
+Outcome = Execute | Served | Raised
+EXECUTE = Execute()
+
+
+class Answerer(Protocol):
+    """Decides what happens to a call. It must answer or raise; it never lets a write through."""
+
+    def answer(self, question: Question) -> Outcome:
+        """Decide about ``question``."""
+
+
+_installed: Answerer | None = None
+_installing = threading.Lock()
+
+
+def installed() -> bool:
+    """Whether calls are answered by a replay in this process."""
+    return _installed is not None
+
+
+def decide(question: Question) -> Outcome:
+    """What happens to a call: run it, or what to answer instead."""
+    answerer = _installed
+    return EXECUTE if answerer is None else answerer.answer(question)
+
+
+@contextmanager
+def answering(answerer: Answerer) -> Iterator[None]:
+    """Let ``answerer`` decide about every call of this process.
+
+    Raises:
+        ReplayInProgress: another one already does.
+    """
+    install(answerer)
+    try:
+        yield
+    finally:
+        uninstall()
+
+
+def install(answerer: Answerer) -> None:
+    """Let ``answerer`` decide about every call until ``uninstall``.
+
+    Raises:
+        ReplayInProgress: another one already does.
+    """
+    global _installed  # the guard is a mode of the whole process
+    with _installing:
+        if _installed is not None:
+            raise ReplayInProgress(
+                "a replay is already running in this process",
+                hint="wait for it, or give the planner as MOD:OBJ so that it runs in a child",
+            )
+        _installed = answerer
+
+
+def uninstall() -> None:
+    """Let calls run for real again."""
+    global _installed  # the guard is a mode of the whole process
+    with _installing:
+        _installed = None
