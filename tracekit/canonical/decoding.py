@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from tracekit.canonical.builtins import READERS
 from tracekit.canonical.encoding import Encoded
-from tracekit.canonical.exact import ORDER_MARK, restore_order
+from tracekit.canonical.exact import EACH, ORDER, restore_order
 from tracekit.errors import NotReplayable
 
 
@@ -29,11 +29,11 @@ def decode(encoded: Encoded) -> object:
         raise NotReplayable(f"the recorded value cannot be rebuilt: {why}")
     root: list[Any] = [copy_json(encoded.value)]
     for pointer, places in encoded.types.items():
-        if pointer.startswith(ORDER_MARK):
-            for into, key in _locate(root, pointer.removeprefix(ORDER_MARK)):
+        if pointer.endswith(ORDER):
+            for into, key in _locate(root, pointer.removesuffix(ORDER)):
                 if isinstance(into[key], dict):
                     into[key] = restore_order(into[key], places)
-    tags = [pointer for pointer in encoded.types if not pointer.startswith(ORDER_MARK)]
+    tags = [pointer for pointer in encoded.types if not pointer.endswith(ORDER)]
     for pointer in sorted(tags, key=lambda pointer: -pointer.count("/")):
         _apply(root, pointer, encoded.types[pointer])
     return root[0]
@@ -66,18 +66,18 @@ def _locate(root: list[Any], pointer: str) -> list[tuple[Any, Any]]:
     """Find the container and the key of each place that ``pointer`` means; none if it is gone."""
     places: list[tuple[Any, Any]] = [(root, 0)]
     for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
         places = [
-            (into[key], child) for into, key in places for child in _children(into[key], name)
+            (into[key], child) for into, key in places for child in _children(into[key], part)
         ]
     return places
 
 
-def _children(node: Any, name: str) -> Iterable[Any]:
+def _children(node: Any, part: str) -> Iterable[Any]:
     if isinstance(node, list):
-        if name == "*":
+        if part == EACH:
             return range(len(node))
-        return [int(name)] if name.isdecimal() and int(name) < len(node) else []
+        return [int(part)] if part.isdecimal() and int(part) < len(node) else []
+    name = part.replace("~1", "/").replace("~0", "~")
     return [name] if isinstance(node, dict) and name in node else []
 
 

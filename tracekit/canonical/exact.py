@@ -2,9 +2,10 @@
 
 A tool that returned ``{"b": 1.0, "a": 2}`` must return just that in a replay, since the planner may
 put its text into a prompt. The canonical text is ``{"a":2,"b":1}``. So an object whose keys are not
-in canonical order gets an entry ``#<pointer>`` with the places its keys had, and a whole float the
-tag ``float``. In a list of objects with the same keys, or of floats, one entry under ``*`` in place
-of the index stands for all; a key ``*`` of an object is told apart, since its parent is no list.
+in canonical order gets an entry at ``<pointer>/~order`` with the places its keys had, and a whole
+float the tag ``float``. In a list of objects with the same keys, or of floats, one entry with ``~*``
+in place of the index stands for all. No JSON pointer has a part like these, since a tilde in a key
+is written ``~0``; and as parts of a pointer they survive when a value is put inside another.
 
 Entries hold places and names of types, never data. One that no longer fits is passed over: order
 is the least that a redacted or reduced value can lose.
@@ -16,8 +17,10 @@ from typing import Any
 
 from pydantic import JsonValue
 
-ORDER_MARK = "#"
-"""Begins an entry about key order; a JSON pointer begins with a slash, or is empty."""
+ORDER = "/~order"
+"""Ends the pointer of an entry about key order."""
+EACH = "~*"
+"""Stands in a pointer for every index of a list."""
 WHOLE, NEGATIVE_ZERO = "float", "-0.0"
 
 _INTERESTING = frozenset({dict, list, float})
@@ -57,7 +60,7 @@ def _note_order(place: str, names: list[str], notes: dict[str, JsonValue]) -> No
     ordered = canonical_order(names)
     if ordered != names:
         places = {name: at for at, name in enumerate(ordered)}
-        notes[ORDER_MARK + place] = [places[name] for name in names]
+        notes[place + ORDER] = [places[name] for name in names]
 
 
 def _note_alike(place: str, node: list[Any], kinds: set[type], notes: dict[str, JsonValue]) -> bool:
@@ -65,11 +68,11 @@ def _note_alike(place: str, node: list[Any], kinds: set[type], notes: dict[str, 
     if kinds == {dict}:
         names = list(node[0])
         if all(list(child) == names for child in node):
-            _note_order(f"{place}/*", names, notes)
+            _note_order(f"{place}/{EACH}", names, notes)
             return True
     if kinds == {float} and not any(child == 0 and repr(child) == "-0.0" for child in node):
         if any(child.is_integer() for child in node):
-            notes[f"{place}/*"] = WHOLE
+            notes[f"{place}/{EACH}"] = WHOLE
         return True
     return False
 
