@@ -1,0 +1,204 @@
+"""The store that is a folder of Parquet files and journals.
+
+Each method is a few lines over the modules beside it: ``reading`` and ``live`` know what is there,
+``appending`` and ``settling`` add to it, ``compaction`` joins files, ``queries`` asks SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracekit.assembly import build
+from tracekit.errors import RunNotFound
+from tracekit.events import Blob, Event, RunRow
+from tracekit.order import in_order
+from tracekit.rows import run_row
+from tracekit.store import finding
+from tracekit.store.appending import append
+from tracekit.store.blobs import find_blobs
+from tracekit.store.folder import Folder
+from tracekit.store.live import Live, LiveReader
+from tracekit.store.reading import Reader, Retired, Snapshot, catalogue, rows_in, without_runs
+from tracekit.store.schema import events_of, runs_table
+from tracekit.store.types import (
+    Compacted,
+    Problem,
+    RunQuery,
+    Settled,
+    SqlResult,
+    VerifyReport,
+    Written,
+)
+from tracekit.trajectory import Trajectory
+
+_T = TypeVar("_T")
+EVERY_RUN = RunQuery()
+
+
+class ParquetStore:
+    """A folder of Parquet files, and the journals of those who record into it."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self.reader = Reader(folder)
+        self.live = LiveReader(folder)
+        self._catalogue: tuple[Snapshot, pa.Table] | None = None
+        self._near: list[str] = []
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self.folder.path
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Damage met so far while reading; the rest was read."""
+        return (*self.reader.problems, *self.live.read().problems)
+
+    def append(self, batch: Written) -> int:
+        """Keep ``batch``; all of it or, if it raises, nothing. Return how many rows were new."""
+        return append(self.folder, self.reader, batch)
+
+    def runs(self, query: RunQuery = EVERY_RUN) -> list[RunRow]:
+        """List the runs that ``query`` means, newest first."""
+        return self._reading(lambda live, snapshot: self._runs(live, snapshot, query))
+
+    def _runs(self, live: Live, snapshot: Snapshot, query: RunQuery) -> list[RunRow]:
+        fresh = [run_row(self._events(live, snapshot, run_id)) for run_id in live.events]
+        stored = rows_in(without_runs(self._table(snapshot), list(live.events)))
+        return finding.select(finding.merge_newest(fresh, stored), query)
+
+    def known_runs(self, run_ids: Iterable[str]) -> set[str]:
+        """Tell which of ``run_ids`` have a run here."""
+        wanted = set(run_ids)
+        live = self.live.read()
+        ids = self._table(self.reader.snapshot())["run_id"]
+        mine = pc.is_in(ids, pa.array(sorted(wanted), pa.string()))
+        return set(ids.filter(mine).to_pylist()) | (wanted & set(live.events))
+
+    def resolve(self, prefix: str) -> str:
+        """Give the run id that ``prefix`` means."""
+        live = self.live.read()
+        ids = self._table(self.reader.snapshot())["run_id"]
+        if prefix in live.events or pc.any(pc.equal(ids, prefix)).as_py():
+            return prefix
+        starts = ids.filter(pc.starts_with(ids, prefix)).to_pylist()
+        fitting = {*starts, *(run_id for run_id in live.events if run_id.startswith(prefix))}
+        if len(fitting) == 1 and prefix:
+            return str(fitting.pop())
+        several = bool(fitting) and bool(prefix)
+        candidates = sorted(fitting)[:10] if several else finding.closest(prefix, self._ids())
+        raise RunNotFound(prefix, store=str(self.path), candidates=candidates)
+
+    def events(self, run_id: str) -> list[Event]:
+        """Give the rows of one run, in order."""
+        rows = self._reading(lambda live, snapshot: self._events(live, snapshot, run_id))
+        if not rows:
+            known = finding.closest(run_id, self._ids())
+            raise RunNotFound(run_id, store=str(self.path), candidates=known)
+        return rows
+
+    def _ids(self) -> set[str]:
+        stored = self._table(self.reader.snapshot())["run_id"].to_pylist()
+        return {*stored, *self.live.read().events}
+
+    def _events(self, live: Live, snapshot: Snapshot, run_id: str) -> list[Event]:
+        batches = snapshot.batches_of(run_id)
+        self._near = [batch.name for batch in batches]
+        table = self.reader.events(batches, [run_id])
+        rows = events_of(table) if table is not None else []
+        return in_order(finding.merge_rows(rows, live.events.get(run_id, [])))
+
+    def blob(self, digest: str) -> Blob | None:
+        """Find a blob; None where it is not kept."""
+        return self.blobs([digest]).get(digest)
+
+    def blobs(self, digests: Iterable[str]) -> Mapping[str, Blob]:
+        """Find many blobs at once; those not kept are missing in the answer."""
+        wanted = set(digests)
+        return self._reading(
+            lambda live, snapshot: find_blobs(
+                self.reader, snapshot, wanted, live=live.blobs, near=self._near
+            )
+        )
+
+    def trajectory(self, run_id: str) -> Trajectory:
+        """Build the trajectory of one run."""
+        rows = self.events(run_id)
+        blobs = dict(self.blobs(finding.named_blobs(rows)))
+
+        def load(digest: str) -> Blob | None:
+            if digest not in blobs and (found := self.blob(digest)) is not None:
+                blobs[digest] = found
+            return blobs.get(digest)
+
+        return build(rows, load)
+
+    def sql(self, text: str) -> SqlResult:
+        """Answer one SELECT over the views ``runs``, ``events`` and ``payloads``."""
+        from tracekit.store.queries import Fresh, answer
+
+        def ask(live: Live, snapshot: Snapshot) -> SqlResult:
+            rows = self._runs(live, snapshot, EVERY_RUN) if live.events else []
+            mine = [row for row in rows if row.run_id in live.events]
+            stored = without_runs(self._table(snapshot), list(live.events))
+            runs = pa.concat_tables([stored, runs_table(mine)], promote_options="default")
+            return answer(
+                text,
+                self.reader,
+                snapshot,
+                Fresh(runs, self._unsettled(live, snapshot), live.blobs),
+            )
+
+        return self._reading(ask)
+
+    def verify(self) -> VerifyReport:
+        """Recompute every digest and check that every file can be read."""
+        from tracekit.store.verification import verify
+
+        return self._reading(lambda live, snapshot: verify(self.folder, live, snapshot))
+
+    def settle(self) -> Settled:
+        """Move the journals of processes that are gone to where queries are quick."""
+        from tracekit.store.settling import settle
+
+        return settle(self.folder, self.reader, wait=False)
+
+    def compact(self) -> Compacted:
+        """Settle, join small files and remove left-overs."""
+        from tracekit.store.compaction import compact
+        from tracekit.store.settling import settle
+
+        settle(self.folder, self.reader, wait=True)
+        return compact(self.folder)
+
+    def _reading(self, read: Callable[[Live, Snapshot], _T]) -> _T:
+        """Read until no file was retired meanwhile.
+
+        Journals come first: one that is settled in between is then read twice, never missed.
+        """
+        while True:
+            live = self.live.read()
+            try:
+                return read(live, self.reader.snapshot())
+            except Retired:
+                continue
+
+    def _table(self, snapshot: Snapshot) -> pa.Table:
+        if self._catalogue is None or self._catalogue[0] is not snapshot:
+            self._catalogue = (snapshot, catalogue(snapshot))
+        return self._catalogue[1]
+
+    def _unsettled(self, live: Live, snapshot: Snapshot) -> list[Event]:
+        """Give the rows that only journals have."""
+        fresh: list[Event] = []
+        for run_id, rows in live.events.items():
+            table = self.reader.events(snapshot.batches_of(run_id), [run_id])
+            kept = set(table["event_id"].to_pylist()) if table is not None else set()
+            fresh += [row for row in rows if row.event_id not in kept]
+        return fresh

@@ -1,0 +1,174 @@
+"""SQL over the store: views, and walls that keep a query from doing anything but reading.
+
+Three walls: one statement that must be a SELECT; a database whose file access ends at the store's
+folder and whose network and extensions are off; settings that are locked before the query runs.
+Files are read by the database itself, so that statistics prune; what only journals hold, and what
+could be saved of damaged files, stands beside them as tables in memory.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from tracekit.errors import UsageError
+from tracekit.events import Blob, Event
+from tracekit.store.reading import Reader, Snapshot
+from tracekit.store.schema import BLOBS, EVENTS, blobs_table, events_table
+from tracekit.store.types import SqlResult
+
+_EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(?:\([^()]*\)\s*)?", re.IGNORECASE)
+_THEIR_FAULT = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+_EVENTS_VIEW = """
+    CREATE VIEW events AS SELECT *,
+        make_timestamp_ns(ts_start_ns) AS "timestamp",
+        latency_ns / 1e9 AS latency,
+        coalesce(usage_input, 0) + coalesce(usage_output, 0)
+            + CASE WHEN usage_input IS NULL AND usage_output IS NULL THEN NULL ELSE 0 END
+            AS token_usage,
+        CASE WHEN status = 'error' OR observation_is_error
+            THEN coalesce(error_message, error_type, 'error') END AS error
+    FROM all_events
+"""
+_RUNS_VIEW = """
+    CREATE VIEW runs AS SELECT *,
+        make_timestamp_ns(ts_start_ns) AS "timestamp",
+        (ts_end_ns - ts_start_ns) / 1e9 AS duration,
+        usage_input + usage_output AS token_usage
+    FROM all_runs
+"""
+_PAYLOADS_VIEW = """
+    CREATE VIEW payloads AS SELECT digest, media_type, size, bytes,
+        CASE WHEN media_type LIKE 'text/%' OR media_type LIKE '%json' THEN TRY(decode(bytes)) END
+            AS text
+    FROM all_blobs
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What the database cannot read from files itself."""
+
+    runs: pa.Table
+    """The whole catalogue."""
+    events: Sequence[Event]
+    blobs: Mapping[str, Blob]
+
+
+def answer(text: str, reader: Reader, snapshot: Snapshot, fresh: Fresh) -> SqlResult:
+    """Answer one SELECT.
+
+    Raises:
+        UsageError: it is not one SELECT, or the database refuses it.
+    """
+    _require_select(text)
+    try:
+        return _run(text, reader, snapshot, fresh)
+    except _THEIR_FAULT as error:
+        raise _refusal(error) from error
+    except duckdb.Error as error:
+        before = len(reader.found)
+        for kind in ("events", "blobs"):
+            _scan(reader, snapshot, kind)
+        if len(reader.found) == before:
+            raise _refusal(error) from error
+        try:
+            return _run(text, reader, snapshot, fresh)
+        except duckdb.Error as again:
+            raise _refusal(again) from again
+
+
+def _run(text: str, reader: Reader, snapshot: Snapshot, fresh: Fresh) -> SqlResult:
+    with tempfile.TemporaryDirectory(prefix="tracekit-sql-") as scratch, duckdb.connect() as base:
+        base.execute(f"SET temp_directory = {_quote(scratch)}")
+        base.register("all_runs", fresh.runs)
+        events = events_table(fresh.events)
+        _union(base, "all_events", reader, snapshot, "events", [events])
+        known = blobs_table(fresh.blobs.values())
+        _union(base, "all_blobs", reader, snapshot, "blobs", [known], once="digest")
+        for view in (_EVENTS_VIEW, _RUNS_VIEW, _PAYLOADS_VIEW):
+            base.execute(view)
+        folder = _quote(str(reader.folder.path.resolve()))
+        for setting in (
+            f"allowed_directories = [{folder}]",
+            "autoinstall_known_extensions = false",
+            "autoload_known_extensions = false",
+            "python_enable_replacements = false",
+            "enable_external_access = false",
+            "lock_configuration = true",
+        ):
+            base.execute(f"SET {setting}")
+        cursor = base.execute(text)
+        columns = tuple(column[0] for column in cursor.description or ())
+        return SqlResult(columns, tuple(tuple(row) for row in cursor.fetchall()))
+
+
+def _union(
+    base: duckdb.DuckDBPyConnection,
+    name: str,
+    reader: Reader,
+    snapshot: Snapshot,
+    kind: str,
+    extra: list[pa.Table],
+    *,
+    once: str | None = None,
+) -> None:
+    """Make a view over all files of one kind and the tables in memory beside them."""
+    sound: list[str] = []
+    for batch in snapshot.batches:
+        for path in batch.files(kind):
+            if reader.sound(path, rows=batch.manifest.files[path]):
+                sound.append(_quote(str((reader.folder.path / path).resolve())))
+            else:
+                extra += reader.tables(path, rows=batch.manifest.files[path])
+    schema = EVENTS if kind == "events" else BLOBS
+    base.register(
+        f"{name}_beside",
+        pa.concat_tables([schema.empty_table(), *extra], promote_options="default"),
+    )
+    parts = [f"SELECT * FROM {name}_beside"]
+    if sound:
+        source = (
+            f"read_parquet([{', '.join(sound)}], union_by_name = true, hive_partitioning = false)"
+        )
+        rest = f" WHERE {once} NOT IN (SELECT {once} FROM {name}_beside)" if once else ""
+        parts.append(f"SELECT * FROM {source}{rest}")
+    base.execute(f"CREATE VIEW {name} AS {' UNION ALL BY NAME '.join(parts)}")
+
+
+def _scan(reader: Reader, snapshot: Snapshot, kind: str) -> None:
+    """Read every page of every file, so that the damaged ones are known."""
+    for batch in snapshot.batches:
+        for path in batch.files(kind):
+            for _ in reader.tables(path, rows=batch.manifest.files[path]):
+                pass
+
+
+def _require_select(text: str) -> None:
+    inner = _EXPLAIN.sub("", text, count=1) if _EXPLAIN.match(text) else text
+    try:
+        statements = duckdb.extract_statements(inner)
+    except duckdb.Error as error:
+        raise _refusal(error) from error
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise UsageError(
+            "a query is one SELECT (FROM, WITH, DESCRIBE, SUMMARIZE and EXPLAIN are fine);"
+            " the store cannot be changed by SQL",
+            hint="a PIVOT needs its columns named: PIVOT events ON status IN ('ok', 'error')",
+        )
+
+
+def _refusal(error: duckdb.Error) -> UsageError:
+    return UsageError(
+        f"the query cannot be answered: {error}",
+        hint="see the columns with: DESCRIBE events (views: runs, events, payloads)",
+    )
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,279 @@
+"""Reading committed batches, damage included: the rest is read, the loss is counted and named.
+
+A *snapshot* is what was committed at one moment. Its files never change, so what was read of them
+may be kept; a file that vanishes was retired by a compaction, and a new snapshot has its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tracekit.canonical import json_text, parse_json
+from tracekit.rows import run_row
+from tracekit.store.folder import Folder
+from tracekit.store.schema import events_of, runs_of, runs_table
+from tracekit.store.types import Problem
+
+MANIFEST = "tracekit.manifest"
+UNREADABLE = (pa.ArrowException, OSError, ValueError)
+
+
+class Retired(Exception):
+    """A file of the snapshot is gone, because its batch was retired meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a batch consists of."""
+
+    files: Mapping[str, int]
+    """Path relative to the store → number of rows."""
+    replaces: tuple[str, ...] = ()
+    """Batches whose rows this one holds; they count no more."""
+
+    def as_metadata(self) -> dict[str, str]:
+        """Give the manifest as the metadata of the batch's catalogue file."""
+        return {MANIFEST: json_text({"files": dict(self.files), "replaces": list(self.replaces)})}
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """One batch, and its part of the catalogue."""
+
+    name: str
+    manifest: Manifest
+    catalogue: pa.Table
+
+    def files(self, kind: str) -> list[str]:
+        """Name its files of one kind, ``events`` or ``blobs``, relative to the store."""
+        return [path for path in self.manifest.files if path.startswith(f"{kind}/")]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What was committed at one moment, oldest batch first."""
+
+    batches: tuple[CommittedBatch, ...]
+    retired: tuple[str, ...] = ()
+    """Batches that were replaced and whose files are still there."""
+
+    def files(self, kind: str) -> list[str]:
+        """Name all files of one kind, relative to the store."""
+        return [path for batch in self.batches for path in batch.files(kind)]
+
+    def batches_of(self, run_id: str) -> list[CommittedBatch]:
+        """Find the batches that hold rows of a run."""
+        return [
+            batch
+            for batch in self.batches
+            if pc.any(pc.equal(batch.catalogue["run_id"], run_id)).as_py()
+        ]
+
+
+@dataclass
+class Reader:
+    """Reads the files of one folder and remembers what it could not read."""
+
+    folder: Folder
+    found: dict[tuple[str, int], tuple[str, int | str]] = field(default_factory=dict)
+    """Damage: file and row group (-1: the whole file) → what it is, and rows lost by it."""
+    _batches: dict[str, CommittedBatch] = field(default_factory=dict)
+    _footers: dict[str, pq.FileMetaData] = field(default_factory=dict)
+    _snapshot: tuple[tuple[str, ...], Snapshot] | None = None
+
+    def snapshot(self) -> Snapshot:
+        """Find out what is committed now."""
+        while True:
+            names = self._names()
+            if self._snapshot is not None and self._snapshot[0] == names:
+                return self._snapshot[1]
+            try:
+                batches = [self._batch(name) for name in names]
+            except Retired:
+                continue
+            replaced = {name for batch in batches for name in batch.manifest.replaces}
+            snapshot = Snapshot(
+                tuple(batch for batch in batches if batch.name not in replaced),
+                tuple(name for name in names if name in replaced),
+            )
+            self._snapshot = (names, snapshot)
+            return snapshot
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(sorted(path.stem for path in self.folder.runs.glob("[!.]*.parquet")))
+
+    def _batch(self, name: str) -> CommittedBatch:
+        if name not in self._batches:
+            path = self.folder.runs / f"{name}.parquet"
+            try:
+                table = pq.read_table(path, page_checksum_verification=True)
+                metadata = table.schema.metadata or {}
+                fields: Any = parse_json(metadata[MANIFEST.encode()])
+                manifest = Manifest(dict(fields["files"]), tuple(fields["replaces"]))
+                # The manifest is this batch's alone: a table made of several must not inherit it.
+                plain = table.replace_schema_metadata(None)
+                self._batches[name] = CommittedBatch(name, manifest, plain)
+            except FileNotFoundError as error:
+                raise Retired from error
+            except (*UNREADABLE, KeyError) as error:
+                self._batches[name] = self._rebuilt(name, error)
+        return self._batches[name]
+
+    def _rebuilt(self, name: str, error: Exception) -> CommittedBatch:
+        """Make the catalogue of a batch from its events, where its own file is damaged."""
+        root = self.folder.path
+        found = [
+            *root.glob(f"events/*/{name}.parquet"),
+            *root.glob(f"blobs/*/{name}.parquet"),
+        ]
+        files = {self.folder.relative(path): -1 for path in sorted(found)}
+        by_run: dict[str, list[Any]] = {}
+        for path in files:
+            if path.startswith("events/"):
+                for table in self.tables(path, rows=-1):
+                    for event in events_of(table):
+                        by_run.setdefault(event.run_id, []).append(event)
+        table = runs_table([run_row(rows) for rows in by_run.values()])
+        lost = f"nothing that was found; its catalogue of {len(by_run)} runs was rebuilt"
+        self.note(f"runs/{name}.parquet", error, lost)
+        return CommittedBatch(name, Manifest(files), table)
+
+    def tables(
+        self,
+        path: str,
+        *,
+        rows: int,
+        columns: Sequence[str] | None = None,
+        within: tuple[str, Sequence[str]] | None = None,
+    ) -> Iterator[pa.Table]:
+        """Yield the row groups of a file, without those that are damaged.
+
+        Args:
+            path: Relative to the store.
+            rows: How many rows it should have, to count a loss; -1 where that is not known.
+            columns: What to read; everything by default.
+            within: A sorted column and values: row groups that can hold none are passed over.
+
+        Raises:
+            Retired: the file is gone, and what is committed has changed.
+        """
+        full = self.folder.path / path
+        try:
+            with pq.ParquetFile(
+                full, metadata=self._footers.get(path), page_checksum_verification=True
+            ) as file:
+                self._footers[path] = file.metadata
+                for number in range(file.metadata.num_row_groups):
+                    group = file.metadata.row_group(number)
+                    if within is not None and not _may_hold(group, *within):
+                        continue
+                    try:
+                        yield file.read_row_group(number, columns=columns)
+                    except UNREADABLE as error:
+                        self.note(path, error, group.num_rows, group=number)
+        except FileNotFoundError as error:
+            if self._snapshot is not None and self._snapshot[0] != self._names():
+                raise Retired from error
+            self.note(path, error, rows if rows >= 0 else "all its rows")
+        except UNREADABLE as error:
+            self.note(path, error, rows if rows >= 0 else "all its rows")
+
+    def sound(self, path: str, *, rows: int) -> bool:
+        """Tell whether a file has no damage that is known, or that its footer shows."""
+        if any(place == path for place, _ in self.found):
+            return False
+        if path not in self._footers:
+            # No columns: the footer is read, and nothing else.
+            list(self.tables(path, rows=rows, columns=[]))
+        return all(place != path for place, _ in self.found)
+
+    def events(self, batches: Iterable[CommittedBatch], run_ids: Sequence[str]) -> pa.Table | None:
+        """Read the rows of some runs from ``batches``; None where there are none."""
+        wanted = pa.array(sorted(run_ids), pa.string())
+        within = ("run_id", sorted(run_ids))
+        parts = [
+            part
+            for batch in batches
+            for path in batch.files("events")
+            for table in self.tables(path, rows=batch.manifest.files[path], within=within)
+            if (part := table.filter(pc.is_in(table["run_id"], wanted))).num_rows
+        ]
+        return pa.concat_tables(parts, promote_options="default") if parts else None
+
+    def note(self, path: str, error: Exception, lost: int | str, *, group: int = -1) -> None:
+        """Remember that something could not be read, once."""
+        missing = isinstance(error, FileNotFoundError)
+        what = "it is missing" if missing else f"it cannot be read ({_reason(error)})"
+        self.found[path, group] = (what, lost)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """List the damage met so far, a file a line."""
+        lines: dict[str, tuple[str, int | str]] = {}
+        for (path, _), (what, lost) in sorted(self.found.items()):
+            first, before = lines.get(path, (what, 0))
+            both = isinstance(before, int) and isinstance(lost, int)
+            lines[path] = (first, before + lost if both else lost)  # type: ignore[operator]  # both are int
+        return [
+            Problem(path, what, f"{lost} rows" if isinstance(lost, int) else lost)
+            for path, (what, lost) in lines.items()
+        ]
+
+
+def catalogue(snapshot: Snapshot) -> pa.Table:
+    """Join the catalogue of all batches: one row a run, newest first.
+
+    A run that came in several batches has a row in each, and each sums up all that came before: the
+    one that counts most events is the newest.
+    """
+    tables = [batch.catalogue for batch in snapshot.batches]
+    if not tables:
+        return runs_table([])
+    table = pa.concat_tables(tables, promote_options="default")
+    if pc.count_distinct(table["run_id"]).as_py() < table.num_rows:
+        best: dict[str, tuple[int, int]] = {}
+        for place, (run_id, count) in enumerate(
+            zip(table["run_id"].to_pylist(), table["events"].to_pylist(), strict=True)
+        ):
+            best[run_id] = max(best.get(run_id, (0, -1)), (count, place))
+        table = table.take(pa.array([place for _, place in best.values()], pa.int64()))
+    order = pc.sort_indices(
+        table,
+        sort_keys=[("ts_start_ns", "descending"), ("run_id", "descending")],
+    )
+    return table.take(order)
+
+
+def without_runs(table: pa.Table, run_ids: Sequence[str]) -> pa.Table:
+    """Leave the rows of some runs out."""
+    if not run_ids:
+        return table
+    return table.filter(pc.invert(pc.is_in(table["run_id"], pa.array(run_ids, pa.string()))))
+
+
+def rows_in(table: pa.Table, *, chunk: int = 500) -> Iterator[Any]:
+    """Yield the catalogue rows of ``table``, made only as far as they are asked for."""
+    for start in range(0, table.num_rows, chunk):
+        yield from runs_of(table.slice(start, chunk))
+
+
+def _may_hold(group: pq.RowGroupMetaData, name: str, values: Sequence[str]) -> bool:
+    for index in range(group.num_columns):
+        column = group.column(index)
+        if column.path_in_schema == name:
+            statistics = column.statistics
+            if statistics is None or not statistics.has_min_max:
+                return True
+            low, high = statistics.min, statistics.max
+            return any(low <= value <= high for value in values)
+    return True
+
+
+def _reason(error: Exception) -> str:
+    return str(error).splitlines()[0][:160] if str(error) else type(error).__name__

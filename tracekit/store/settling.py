@@ -1,0 +1,115 @@
+"""Moving the journals of processes that are gone into Parquet.
+
+The rows are committed first and the journal is removed after, so that a kill in between leaves
+both: whoever settles next finds the rows kept already and only removes the journal.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tracekit.conditions import Conditions
+from tracekit.events import SCHEMA_VERSION
+from tracekit.journal import JournalContent, owner_alive, read_journal
+from tracekit.store.appending import append_locked
+from tracekit.store.folder import Folder, locked, make_folder
+from tracekit.store.live import join, journals
+from tracekit.store.reading import Reader
+from tracekit.store.types import Batch, Settled
+
+_CHUNK_BYTES = 64 << 20
+"""Journals are settled so many bytes at a time, since their facts are held in memory."""
+_BIRTH_NS = 60_000_000_000
+"""A journal that is empty for longer than this never came to life."""
+
+
+def settle(folder: Folder, reader: Reader, *, wait: bool) -> Settled:
+    """Settle what can be settled; what cannot stays readable where it is."""
+    waiting = [path for path in journals(folder) if not owner_alive(path)]
+    live = len(journals(folder)) - len(waiting)
+    if not waiting:
+        return Settled(live=live)
+    try:
+        with locked(folder, wait=wait) as held:
+            if not held:
+                return Settled(live=live, skipped="another process is writing to the store")
+            moved = events = 0
+            for chunk in _chunks(waiting):
+                count, rows = _settle_chunk(folder, reader, chunk)
+                moved += count
+                events += rows
+            return Settled(journals=moved, live=live, events=events)
+    except OSError as error:
+        return Settled(live=live, skipped=error.strerror or type(error).__name__)
+
+
+def _chunks(paths: list[Path]) -> Iterator[list[Path]]:
+    chunk: list[Path] = []
+    size = 0
+    for path in paths:
+        more = path.stat().st_size if path.exists() else 0
+        if chunk and size + more > _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(path)
+        size += more
+    if chunk:
+        yield chunk
+
+
+def _settle_chunk(folder: Folder, reader: Reader, paths: list[Path]) -> tuple[int, int]:
+    with ExitStack() as claims:
+        contents: dict[Path, JournalContent] = {}
+        for path in paths:
+            if claims.enter_context(_claimed(path)):
+                content = read_journal(path)
+                if content.schema_version <= SCHEMA_VERSION:
+                    contents[path] = content
+        if not contents:
+            return 0, 0
+        joined = join(contents)
+        rows = tuple(row for run in joined.events.values() for row in run)
+        added = append_locked(folder, reader, Batch(rows, tuple(joined.blobs.values())))
+        for path, content in contents.items():
+            _retire(folder, path, content)
+        return len(contents), added
+
+
+@contextmanager
+def _claimed(path: Path) -> Iterator[bool]:
+    """Hold the lock of a journal that nobody owns; yield False where it is not ours to take.
+
+    An empty one may belong to a process that has made it and is about to lock it.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        status = os.fstat(fd)
+        young = Conditions.system().now_ns() - status.st_mtime_ns < _BIRTH_NS
+        if status.st_size == 0 and young:
+            yield False
+            return
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(fd)
+
+
+def _retire(folder: Folder, path: Path, content: JournalContent) -> None:
+    """Remove a settled journal; one with lines that nobody could read is put aside instead."""
+    if not content.damage:
+        path.unlink(missing_ok=True)
+        return
+    make_folder(folder.damaged)
+    os.replace(path, folder.damaged / path.name)

@@ -1,0 +1,170 @@
+"""Checking a store: every digest is computed anew, and every file is read to its end."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tracekit.canonical import digest, digest_bytes, digest_raw_text, parse_json
+from tracekit.errors import InvalidJson
+from tracekit.events import Blob, Event
+from tracekit.store.folder import Folder
+from tracekit.store.live import Live
+from tracekit.store.reading import Reader, Snapshot, catalogue
+from tracekit.store.schema import blobs_of, events_of
+from tracekit.store.types import VerifyReport
+
+_LISTED = 20
+"""So many findings of a kind are listed one by one."""
+_CHECKED_STATES = ("captured", "redacted", "invalid_json")
+
+
+@dataclass
+class _Findings:
+    lines: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, kind: str, line: str) -> None:
+        self.counts[kind] += 1
+        if self.counts[kind] <= _LISTED:
+            self.lines.append(line)
+
+    def all(self) -> tuple[str, ...]:
+        more = [
+            f"… and {count - _LISTED} more: {kind}"
+            for kind, count in self.counts.items()
+            if count > _LISTED
+        ]
+        return (*self.lines, *more)
+
+
+@dataclass
+class _Check:
+    findings: _Findings = field(default_factory=_Findings)
+    values: dict[str, str | None] = field(default_factory=dict)
+    """Blob → digest of the value it holds; None where that is the blob's own digest."""
+    by_run: Counter[str] = field(default_factory=Counter)
+    ids: array[int] = field(default_factory=lambda: array("Q"))
+    digests: int = 0
+
+    def blob(self, blob: Blob) -> None:
+        self.digests += 1
+        actual = digest_bytes(blob.data)
+        if actual != blob.digest:
+            self.findings.add(
+                "blobs altered", f"blob {blob.digest}: its bytes have the digest {actual}"
+            )
+        value = _digest_of_value(blob)
+        self.values[blob.digest] = None if value == blob.digest else value
+
+    def event(self, event: Event) -> None:
+        self.by_run[event.run_id] += 1
+        self.ids.append(int(event.event_id[:16], 16))
+        self._side(event, "argument", event.argument_blob, event.argument_digest)
+        self._side(event, "observation", event.observation_blob, event.observation_digest)
+        if event.contract is not None and event.contract not in self.values:
+            self._missing(event, "contract", event.contract)
+
+    def _side(self, event: Event, side: str, blob: str | None, stated: str | None) -> None:
+        if blob is None:
+            return
+        if blob not in self.values:
+            self._missing(event, side, blob)
+            return
+        state = getattr(event, f"{side}_state")
+        if stated is None or state not in _CHECKED_STATES:
+            return
+        self.digests += 1
+        actual = self.values[blob] or blob
+        if actual not in (stated, "") and stated.startswith("sha256"):
+            self.findings.add(
+                "digests that differ",
+                f"run {event.run_id}, event {event.event_id}: {side}_digest is {stated},"
+                f" its value has {actual}",
+            )
+
+    def _missing(self, event: Event, side: str, blob: str) -> None:
+        self.findings.add(
+            "values missing",
+            f"run {event.run_id}, event {event.event_id}: the {side}'s value {blob} is missing",
+        )
+
+
+def verify(folder: Folder, live: Live, snapshot: Snapshot) -> VerifyReport:
+    """Check everything; findings are values, not errors."""
+    reader = Reader(folder)
+    snapshot = reader.snapshot()
+    check = _Check()
+    blobs = 0
+    for blob in _blobs(reader, snapshot, live):
+        check.blob(blob)
+        blobs += 1
+    for event in _events(reader, snapshot):
+        check.event(event)
+    _check_ids(check)
+    _check_counts(check, snapshot)
+    stored = set(check.by_run)
+    for run_id, rows in live.events.items():
+        for row in rows if run_id not in stored else ():
+            check.event(row)
+    damage = tuple(str(problem) for problem in (*reader.problems, *live.problems))
+    return VerifyReport(
+        runs=len(check.by_run),
+        events=sum(check.by_run.values()),
+        blobs=blobs,
+        digests_checked=check.digests,
+        findings=(*damage, *check.findings.all()),
+    )
+
+
+def _blobs(reader: Reader, snapshot: Snapshot, live: Live) -> Iterator[Blob]:
+    yield from live.blobs.values()
+    for batch in snapshot.batches:
+        for path in batch.files("blobs"):
+            for table in reader.tables(path, rows=batch.manifest.files[path]):
+                yield from blobs_of(table)
+
+
+def _events(reader: Reader, snapshot: Snapshot) -> Iterator[Event]:
+    for batch in snapshot.batches:
+        for path in batch.files("events"):
+            for table in reader.tables(path, rows=batch.manifest.files[path]):
+                yield from events_of(table)
+
+
+def _check_ids(check: _Check) -> None:
+    ordered = sorted(check.ids)
+    twice = sum(one == other for one, other in pairwise(ordered))
+    if twice:
+        check.findings.add("ids", f"{twice} event ids stand more than once")
+
+
+def _check_counts(check: _Check, snapshot: Snapshot) -> None:
+    table = catalogue(snapshot)
+    pairs: Iterable[tuple[str, int]] = zip(
+        table["run_id"].to_pylist(), table["events"].to_pylist(), strict=True
+    )
+    for run_id, count in pairs:
+        if (found := check.by_run.get(run_id, 0)) != count:
+            check.findings.add(
+                "counts", f"run {run_id}: the catalogue counts {count} events, {found} were read"
+            )
+
+
+def _digest_of_value(blob: Blob) -> str:
+    """Compute the digest of the value in a blob; empty where only its bytes can be checked."""
+    try:
+        text = blob.data.decode()
+    except UnicodeDecodeError:
+        return ""
+    if blob.media_type.startswith("text/"):
+        return digest(text)
+    if not blob.media_type.endswith("json"):
+        return ""
+    try:
+        return digest(parse_json(text))
+    except InvalidJson:
+        return digest_raw_text(text)
