@@ -38,6 +38,8 @@ _UNHEARD = (
     ("os", "mknod"),
     ("posix", "mkfifo"),
     ("posix", "mknod"),
+    ("_posixshmem", "shm_open"),
+    ("_posixshmem", "shm_unlink"),
     ("signal", "pidfd_send_signal"),
     ("time", "clock_settime"),
     ("time", "clock_settime_ns"),

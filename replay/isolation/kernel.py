@@ -111,7 +111,6 @@ def start_confined(
         on_exit=BranchAction.ABORT,
         on_error=BranchAction.ABORT,
         max_processes=_MAX_PROCESSES,
-        no_coredump=True,
     )
     try:
         process = sandbox.popen(

@@ -16,14 +16,19 @@ from pathlib import Path
 from typing import Any
 
 _MB = 1024 * 1024
+# Between the signal that tells what was used up and the one that only kills.
+_CPU_MARGIN_S = 5
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one run; also on the import of the planner."""
+    """Bounds on one run, and on getting ready for the first."""
 
     wall_s: float = 120.0
     """Seconds from start to end, the answers of the parent included."""
+
+    start_s: float = 60.0
+    """Seconds that the planner's modules may take to be imported."""
 
     cpu_s: int | None = None
     """Seconds of processor time, where it is to be bounded apart from ``wall_s``."""
@@ -68,7 +73,7 @@ def apply_to_run(limits: Limits) -> None:
     """Bound this process, one run: memory and processor time."""
     _lower(resource.RLIMIT_DATA, limits.memory_mb * _MB)
     if limits.cpu_s is not None:
-        _lower(resource.RLIMIT_CPU, limits.cpu_s)
+        _lower(resource.RLIMIT_CPU, limits.cpu_s, above=_CPU_MARGIN_S)
 
 
 def resident_mb(pid: int) -> float:
@@ -79,8 +84,10 @@ def resident_mb(pid: int) -> float:
     return 0.0
 
 
-def _lower(kind: int, value: int) -> None:
+def _lower(kind: int, value: int, *, above: int = 0) -> None:
     _, hard = resource.getrlimit(kind)
-    bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    soft, top = value, value + above
+    if hard != resource.RLIM_INFINITY:
+        soft, top = min(soft, hard), min(top, hard)
     with contextlib.suppress(OSError, ValueError):  # a system without this limit has the others
-        resource.setrlimit(kind, (bound, bound))
+        resource.setrlimit(kind, (soft, top))

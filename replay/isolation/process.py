@@ -42,6 +42,7 @@ _UNSEEN = {"kernel": kernel.UNSEEN, "process": UNSEEN_BY_HOOK}
 # What the keeper needs to end a run and sweep up, on top of the run's own time.
 _GRACE_S = 10.0
 _CLOSING_S = 2.0
+_BOOT_S = 60.0
 
 
 class Isolate:
@@ -72,7 +73,8 @@ class Isolate:
         host: str = "replay.planner",
     ) -> None:
         self._planner = planner
-        self._level = _choose_level(level)
+        self._level, self._missing = _choose_level(level)
+        self._may_step_down = level is None
         self._limits = limits or Limits()
         self._cwd = Path(cwd or Path.cwd()).resolve()
         self._path = _search_path(path, self._cwd)
@@ -90,7 +92,13 @@ class Isolate:
             IsolationUnavailable: a wall did not hold.
             PlannerError: the planner cannot be loaded.
         """
-        self._start()
+        try:
+            self._start()
+        except IsolationUnavailable as error:
+            if not (self._may_step_down and self._level == "kernel"):
+                raise
+            self._level, self._missing = "process", (_not_standing(str(error)),)
+            self._start()
         return self
 
     def __exit__(
@@ -131,9 +139,10 @@ class Isolate:
             with Range() as range_:
                 self._mark = secrets.token_bytes(32)
                 self._launch()
-                self._deadline = time.monotonic() + self._limits.wall_s
+                self._deadline = time.monotonic() + _BOOT_S
                 self._wire.send(self._boot(range_.target.as_dict()), self._deadline)
                 walls = self._check_walls(self._hear("walls")["walls"], range_.hits())
+            self._deadline = time.monotonic() + self._limits.start_s
             self._wire.send({"go": True}, self._deadline)
             self.ready = self._read_ready(walls)
         except BaseException:
@@ -225,7 +234,7 @@ class Isolate:
             message = self._wire.control(self._deadline)
         except (ChildGone, ProtocolError) as error:
             how = (
-                f"was not imported within {self._limits.wall_s:g} s"
+                f"was not imported within {self._limits.start_s:g} s"
                 if time.monotonic() >= self._deadline
                 else "ended the process while it was imported"
             )
@@ -235,7 +244,7 @@ class Isolate:
             raise _rebuild_error(self._planner, failure, message.get("findings", []))
         return Ready(
             level=self._level,
-            walls=walls,
+            walls=(*self._missing, *walls),
             planner=message["ready"],
             findings=tuple(message["findings"]),
             output=message["output"],
@@ -279,17 +288,22 @@ class Isolate:
         return None
 
 
-def _choose_level(asked: Level | None) -> Level:
+def _choose_level(asked: Level | None) -> tuple[Level, tuple[Wall, ...]]:
+    """Return the level to stand at, and the walls that a default level has to do without."""
     available, reason = kernel.kernel_available()
     if asked is None:
-        return "kernel" if available else "process"
+        return ("kernel", ()) if available else ("process", (_not_standing(reason),))
     if asked not in LEVELS:
         raise IsolationUnavailable(
             f"there is no isolation {asked!r}", hint=f"there are: {', '.join(LEVELS)}"
         )
     if asked == "kernel" and not available:
         raise IsolationUnavailable(f"isolation 'kernel' is not available: {reason}")
-    return asked
+    return asked, ()
+
+
+def _not_standing(reason: str) -> Wall:
+    return Wall("kernel", held=False, evidence=reason, unseen=kernel.UNSEEN)
 
 
 def _changes_copied_folder(message: Message) -> bool:

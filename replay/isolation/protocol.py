@@ -52,7 +52,7 @@ def encode(message: Message, *, limit: int) -> bytes:
     try:
         body = orjson.dumps(message)
     except (TypeError, ValueError) as error:  # orjson's own error derives from both
-        raise ProtocolError(f"a message holds something that is not JSON: {error}") from error
+        raise ProtocolError(f"something that is not JSON: {error}") from error
     if len(body) > limit:
         raise ProtocolError(f"a message of {len(body):,} bytes; the limit is {limit:,}")
     return _HEADER.pack(len(body)) + body
@@ -101,9 +101,9 @@ def _decode(body: bytes) -> Message:
     try:
         message = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise ProtocolError(f"a message is not JSON: {error}") from error
+        raise ProtocolError(f"a message that is not JSON: {error}") from error
     if not isinstance(message, dict):
-        raise ProtocolError("a message is not a JSON object")
+        raise ProtocolError("a message that is not a JSON object")
     return message
 
 
