@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from tracekit.canonical.encoding import HANDLERS, Encoded, Encoder, Task
+from tracekit.canonical.encoding import HANDLERS, Encoded, Encoder, Task, is_plain_float
 from tracekit.canonical.text import SAFE_INT, canonical_bytes, name_special_float, spell_integer
 
 Reader = Callable[[Any, list[Any]], object]
@@ -47,10 +47,10 @@ def _read_int(view: Any, _rest: list[Any]) -> int:
 
 def _float(encoder: Encoder, task: Task) -> JsonValue:
     number = cast("float", task.obj)
-    if number - number == 0:
+    if is_plain_float(number):
         return number
     encoder.tag(task, "float")
-    return {"$float": name_special_float(number)}
+    return {"$float": name_special_float(number) if number - number != 0 else repr(number)}
 
 
 def _str(encoder: Encoder, task: Task) -> JsonValue:

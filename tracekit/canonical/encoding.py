@@ -135,7 +135,15 @@ def _copy_plain(obj: object) -> object:
 def _is_plain_number(obj: object) -> bool:
     if type(obj) is int:
         return -SAFE_INT <= obj <= SAFE_INT
-    return type(obj) is float and obj - obj == 0
+    return type(obj) is float and is_plain_float(obj)
+
+
+def is_plain_float(number: float) -> bool:
+    """Tell whether a JSON reader makes the same value of the canonical text of ``number``.
+
+    ``1e16`` is canonically ``10000000000000000``, which reads as an integer that is no longer safe.
+    """
+    return -SAFE_INT <= number <= SAFE_INT or (number - number == 0 and abs(number) >= 1e21)
 
 
 def _is_plain_atom(obj: object) -> bool:

@@ -3,7 +3,7 @@
 A tool that returned ``{"b": 1.0, "a": 2}`` must return just that in a replay, since the planner may
 put its text into a prompt. The canonical text is ``{"a":2,"b":1}``. So an object whose keys are not
 in canonical order gets an entry at ``<pointer>/~order`` with the places its keys had, and a whole
-float the tag ``float``. In a list of objects with the same keys, or of floats, one entry with ``~*``
+float the tag ``float``. In a list of objects with the same keys, or of floats, an entry with ``~*``
 in place of the index stands for all. No JSON pointer has a part like these, since a tilde in a key
 is written ``~0``; and as parts of a pointer they survive when a value is put inside another.
 

@@ -8,6 +8,8 @@ attributes that are simple values, so that two orders over 42 and 4200 are not o
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import datetime as dt
 import decimal
 import uuid
@@ -15,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from pydantic import BaseModel, JsonValue
+from pydantic_core import PydanticUndefined
 
 from tracekit.canonical import classes
 from tracekit.canonical.builtins import READERS, write_mapping
@@ -111,10 +114,23 @@ def _pydantic(encoder: Encoder, task: Task) -> JsonValue:
 
 
 def _are_defaults(encoder: Encoder, task: Task, private: dict[str, object]) -> bool:
-    declared = type(task.obj).__private_attributes__  # type: ignore[attr-defined]  # a pydantic model
-    defaults = {name: declared[name].get_default() for name in private if name in declared}
+    defaults = _private_defaults(type(task.obj))
     kept = encoder.nested(dict(private), task.depth + 1)
     return kept.replayable and kept == encoder.nested(defaults, task.depth + 1)
+
+
+def _private_defaults(cls: Any) -> dict[str, object]:
+    """Give the private attributes that a new model has, as far as no user code has to run."""
+    defaults: dict[str, object] = {}
+    for name, attribute in cls.__private_attributes__.items():
+        if attribute.default_factory in _FACTORIES:
+            defaults[name] = attribute.default_factory()
+        elif attribute.default is not PydanticUndefined:
+            defaults[name] = copy.deepcopy(attribute.default)
+    return defaults
+
+
+_FACTORIES = (dict, list, set)
 
 
 def _read_pydantic(view: Any, rest: list[Any]) -> object:
@@ -123,7 +139,7 @@ def _read_pydantic(view: Any, rest: list[Any]) -> object:
     model = cls.__new__(cls)
     fields = {name: value for name, value in view.items() if name not in extra_names}
     extra = {name: value for name, value in view.items() if name in extra_names}
-    private = {name: field.get_default() for name, field in cls.__private_attributes__.items()}
+    private = _private_defaults(cls)
     keeps_extra = cls.model_config.get("extra") == "allow"
     object.__setattr__(model, "__dict__", fields)
     object.__setattr__(model, "__pydantic_extra__", extra if keeps_extra else None)
@@ -144,6 +160,8 @@ def _exception(encoder: Encoder, task: Task) -> JsonValue:
         "message": str.__str__(message),
         "type": classes.name_class(type(error)),
     }
+    if isinstance(error, OSError) and error.filename is not None:
+        view = {"args": view.pop("args"), "filename": error.filename, **view}
     attributes = classes.instance_dict(error)
     if attributes:
         view["attributes"] = attributes
@@ -154,13 +172,13 @@ def _exception(encoder: Encoder, task: Task) -> JsonValue:
 def _read_exception(view: Any, rest: list[Any]) -> object:
     cls = classes.load_class(rest[0], kind="exception")
     builtin = next(base for base in cls.__mro__ if base.__module__ == "builtins")
-    error = builtin.__new__(cls, *view["args"])
+    args = [*view["args"], view["filename"]] if "filename" in view else view["args"]
+    error = builtin.__new__(cls, *args)
     if "__init__" in builtin.__dict__:
-        # The C part of OSError, UnicodeError and their like sets its own fields here.
-        try:
-            builtin.__init__(error, *view["args"])
-        except TypeError:
-            error.args = tuple(view["args"])
+        # The C part of OSError, UnicodeError and others sets its own fields here. Where a user's
+        # class changed the arguments it wants others; then there are no such fields to set.
+        with contextlib.suppress(TypeError):
+            builtin.__init__(error, *args)
     error.args = tuple(view["args"])
     for name, value in view.get("attributes", {}).items():
         error.__dict__[name] = value
