@@ -1,0 +1,14 @@
+"""Where two runs part: every difference between two trajectories, ranked by harm, the first named.
+
+``compare`` is the entrance. ``steps``, ``flow``, ``order``, ``normal``, ``costs``, ``align`` find
+what corresponds; ``match``, ``consequence``, ``classify`` and ``explain`` say what it means;
+``comparison`` is the result and ``render`` its text.
+"""
+
+from __future__ import annotations
+
+from replay.diff.compare import diff, names_for
+from replay.diff.comparison import Comparison
+from replay.diff.model import Action, Divergence, Harm, Pair
+
+__all__ = ["Action", "Comparison", "Divergence", "Harm", "Pair", "diff", "names_for"]

@@ -1,0 +1,319 @@
+"""From matched steps to divergences: their kind, harm, fields, cause and place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from replay.diff.consequence import Side, fed
+from replay.diff.explain import explain
+from replay.diff.fields import argument_fields
+from replay.diff.lines import Line, action_of, alike, last_line, lines_of, seen_before
+from replay.diff.match import Match, retries
+from replay.diff.model import Action, Divergence, Harm, Kind, Mark, Pair
+from replay.diff.order import PartialOrder
+from replay.diff.steps import Declared, Step, policy_of
+from tracekit.canonical import JsonValue
+from tracekit.jsontree import Difference, differences, walk
+from tracekit.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that the judge read off."""
+
+    ranked: tuple[Divergence, ...]
+    first: Divergence | None
+    aligned: tuple[Pair, ...]
+    matched_prefix: int
+    resynchronised_at: int | None
+
+
+class Judge:
+    """Reads the divergences off the matched steps of two runs."""
+
+    def __init__(
+        self,
+        *,
+        left: PartialOrder,
+        right: PartialOrder,
+        names: tuple[str, str],
+        rules: Mapping[str, Declared],
+        matches: Sequence[Match],
+        runs: tuple[Trajectory, Trajectory],
+    ) -> None:
+        self._left, self._right = Side(names[0], left), Side(names[1], right)
+        self._rules = rules
+        self._runs = runs
+        self._retries = retries(left.steps), retries(right.steps)
+        self._lines = lines_of(matches, left.steps, right.steps)
+        self._disturb()
+        self._ends = last_line(self._lines, "left"), last_line(self._lines, "right")
+
+    def judge(
+        self,
+        *,
+        groups: Sequence[tuple[Match, Match]],
+        ends: Sequence[Difference],
+        inputs: Sequence[Difference],
+    ) -> Found:
+        """Find, explain and rank all divergences."""
+        later = {two: one for one, two in groups}
+        for at, line in enumerate(self._lines):
+            line.divergences += self._of_match(line.match, at)
+            if line.match in later:
+                line.divergences.append(self._regrouped(line.match))
+        placed = [(line.decision, d) for line in self._lines for d in line.divergences]
+        if ends:
+            placed.append((float("inf"), self._answer(ends, disturbed=bool(placed))))
+        if inputs:
+            placed.append((float("inf"), self._input(inputs)))
+        first = min(placed, key=lambda found: (found[0], found[1].harm), default=None)
+        ranked = sorted(
+            enumerate(found for _, found in placed),
+            key=lambda item: (item[1].harm, not item[1].cause, item[0]),
+        )
+        lines = self._lines
+        clean = [d.index for d in self._runs[0].decisions if first is None or d.index < first[0]]
+        return Found(
+            ranked=tuple(found for _, found in ranked),
+            first=None if first is None else first[1],
+            aligned=tuple(self._pair(line) for line in lines),
+            matched_prefix=len(clean),
+            resynchronised_at=None if first is None else self._resynchronised(first[0]),
+        )
+
+    def _disturb(self) -> None:
+        """Note whose observation the other run did not get."""
+        for line in self._lines:
+            one, two = self._steps(line.match)
+            if one is None or two is None:
+                for side, step in ((self._left, one), (self._right, two)):
+                    if step is not None:
+                        side.disturbed[step.index] = ""
+            elif one.outcome_text != two.outcome_text or _refusal(one) != _refusal(two):
+                self._left.disturbed[one.index] = two.outcome_text
+                self._right.disturbed[two.index] = one.outcome_text
+
+    def _steps(self, match: Match) -> tuple[Step | None, Step | None]:
+        return (
+            None if match.left is None else self._left.order.steps[match.left],
+            None if match.right is None else self._right.order.steps[match.right],
+        )
+
+    def _of_match(self, match: Match, at: int) -> list[Divergence]:
+        one, two = self._steps(match)
+        if one is not None and two is not None:
+            found = self._of_pair(one, two)
+            if match.moved:
+                found.insert(0, self._divergence("reordered", _order_harm(one), one, two))
+            return found
+        step = one or two
+        assert step is not None  # a match has at least one side
+        kind: Kind = "missing" if two is None else "added"
+        if step.call is not None and step.index in self._retries[0 if two is None else 1]:
+            kind = "retry"
+        because = fed(((self._left, one), (self._right, two)), (None, None))
+        because = because or self._after_end(at, "right" if two is None else "left")
+        if step.call is None:
+            kind = "changed_message"
+            because = because or self._given_otherwise(one, two)
+        return [self._divergence(kind, _presence_harm(step), one, two, because=because)]
+
+    def _of_pair(self, one: Step, two: Step) -> list[Divergence]:
+        found = []
+        fields = argument_fields(one, two, self._rules)
+        if one.call is None or two.call is None:
+            if fields:
+                because = self._given_otherwise(one, two)
+                harm = _presence_harm(one)
+                found.append(
+                    self._divergence("changed_message", harm, one, two, fields, because=because)
+                )
+            return found
+        if fields:
+            texts = _texts(fields, "left"), _texts(fields, "right")
+            because = fed(((self._left, one), (self._right, two)), texts)
+            harm = _change_harm(one, two)
+            found.append(
+                self._divergence("changed_arguments", harm, one, two, fields, because=because)
+            )
+        if policy_of(one.call) != policy_of(two.call) or one.writes != two.writes:
+            found.append(
+                self._divergence("changed_policy", Harm.REFUSAL, one, two, _policies(one, two))
+            )
+        elif not fields and one.outcome_text != two.outcome_text:
+            found.append(self._observation(one, two))
+        if not fields and sorted(one.call.evidence) != sorted(two.call.evidence):
+            changed = differences([*sorted(one.call.evidence)], [*sorted(two.call.evidence)])
+            found.append(self._divergence("changed_evidence", Harm.RESULT, one, two, changed))
+        return found
+
+    def _observation(self, one: Step, two: Step) -> Divergence:
+        assert one.call is not None
+        assert two.call is not None
+        fields = differences(one.call.observation.digest_form, two.call.observation.digest_form)
+        because = self._right.changed_write_before(two.index)
+        because = because or self._left.changed_write_before(one.index)
+        return self._divergence(
+            "changed_observation", Harm.RESULT, one, two, fields, because=because
+        )
+
+    def _given_otherwise(self, one: Step | None, two: Step | None) -> str | None:
+        for side, step in ((self._right, two), (self._left, one)):
+            if step is not None and (because := side.earlier(step.decision)):
+                return because
+        return None
+
+    def _after_end(self, at: int, other: str) -> str | None:
+        """Say that the ``other`` run was over before line ``at``, if it was, for a reason."""
+        end = self._ends[0 if other == "left" else 1]
+        if at <= end:
+            return None
+        side = self._left if other == "left" else self._right
+        before = [d for line in self._lines[:at] for d in line.divergences]
+        here = self._lines[at].decision
+        real = [d for d in before if d.harm != Harm.WORDING and d.decision < here]
+        if not real:
+            return None
+        steps = side.order.steps
+        return f"{side.name} had ended after decision {steps[-1].decision if steps else 0}"
+
+    def _regrouped(self, match: Match) -> Divergence:
+        one, two = self._steps(match)
+        assert one is not None  # only pairs are regrouped
+        assert two is not None
+        found = self._divergence("reordered", Harm.ORDER, one, two)
+        return replace(
+            found,
+            explanation=f"{found.tool} was issued together with another call on one side, and "
+            f"after it on the other ({self._left.name} decision {one.decision}, "
+            f"{self._right.name} decision {two.decision}).",
+        )
+
+    def _answer(self, fields: Sequence[Difference], *, disturbed: bool) -> Divergence:
+        sides = []
+        for run in self._runs:
+            last = run.decisions[-1].index if run.decisions else 1
+            sides.append(
+                Action(
+                    decision=last,
+                    tool="(final answer)",
+                    effect=None,
+                    arguments=run.answer.digest_form,
+                    is_error=run.status == "error",
+                )
+            )
+        one, two = sides
+        because = "what came before it differs" if disturbed else None
+        return self._finish("changed_answer", Harm.RESULT, one, two, tuple(fields), because)
+
+    def _input(self, fields: Sequence[Difference]) -> Divergence:
+        one, two = (Action(1, "(input)", None, run.input.value) for run in self._runs)
+        return self._finish("changed_input", Harm.RESULT, one, two, tuple(fields), None)
+
+    def _divergence(
+        self,
+        kind: Kind,
+        harm: Harm,
+        one: Step | None,
+        two: Step | None,
+        fields: Sequence[Difference] = (),
+        *,
+        because: str | None = None,
+    ) -> Divergence:
+        return self._finish(kind, harm, action_of(one), action_of(two), tuple(fields), because)
+
+    def _finish(
+        self,
+        kind: Kind,
+        harm: Harm,
+        left: Action | None,
+        right: Action | None,
+        fields: tuple[Difference, ...],
+        because: str | None,
+    ) -> Divergence:
+        shown = left or right
+        assert shown is not None  # a divergence has at least one side
+        seen = [
+            None if action is None else seen_before(side.order.steps, action.decision, run)
+            for side, action, run in zip(
+                (self._left, self._right), (left, right), self._runs, strict=True
+            )
+        ]
+        found = Divergence(
+            kind=kind,
+            harm=harm,
+            tool=shown.tool,
+            effect=shown.effect,
+            left_decision=None if left is None else left.decision,
+            right_decision=None if right is None else right.decision,
+            left=left,
+            right=right,
+            fields=fields,
+            cause=because is None,
+            because=because,
+            seen=(seen[0] if seen[0] is not None else seen[1]) or (),
+            seen_right=seen[1] if None not in seen and not alike(seen[0], seen[1]) else None,
+        )
+        return replace(found, explanation=explain(found, self._left.name, self._right.name))
+
+    def _pair(self, line: Line) -> Pair:
+        one, two = self._steps(line.match)
+        mark: Mark = "changed" if line.divergences else "same"
+        if one is None or two is None:
+            mark = "added" if one is None else "missing"
+        elif line.match.moved:
+            mark = "moved"
+        return Pair(mark, action_of(one), action_of(two))
+
+    def _resynchronised(self, since: float) -> int | None:
+        for line in self._lines:
+            one, two = self._steps(line.match)
+            if one is None or two is None or one.call is None or line.divergences:
+                continue
+            if one.decision > since:
+                return one.decision
+        return None
+
+
+def _refusal(step: Step) -> str | None:
+    return None if step.call is None else policy_of(step.call)
+
+
+def _policies(one: Step, two: Step) -> tuple[Difference, ...]:
+    def facts(step: Step) -> JsonValue:
+        assert step.call is not None  # only calls are subject to policies
+        return {
+            "policy_decision": policy_of(step.call) or "allow",
+            "effect": "write" if step.writes else step.effect,
+        }
+
+    return differences(facts(one), facts(two))
+
+
+def _texts(fields: Sequence[Difference], side: str) -> str:
+    """Join the leaves of one side of some fields, to look for values in."""
+    return "\n".join(str(leaf) for f in fields for _, leaf in walk(getattr(f, side)))
+
+
+def _presence_harm(step: Step) -> Harm:
+    match step.kind:
+        case "said" | "told":
+            return Harm.WORDING
+        case "turn":
+            return Harm.RESULT
+        case "call":
+            if not step.writes:
+                return Harm.READ
+            return Harm.REFUSAL if _refusal(step) == "deny" else Harm.WRITE
+
+
+def _change_harm(one: Step, two: Step) -> Harm:
+    if not (one.writes or two.writes):
+        return Harm.CHANGED_READ
+    return Harm.REFUSAL if _refusal(one) == _refusal(two) == "deny" else Harm.WRITE
+
+
+def _order_harm(step: Step) -> Harm:
+    return Harm.WORDING if step.kind == "said" else Harm.ORDER

@@ -1,0 +1,125 @@
+"""Comparing two trajectories.
+
+The one idea: what a difference is gets decided before anything is aligned (``steps``, ``order``),
+what it costs is stated (``costs``), and what it means is read off afterwards (here, ``match``,
+``consequence``). The two runs are put in an order of their own before the work begins, so that
+comparing them the other way round gives the same result, mirrored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from replay.diff.classify import Judge
+from replay.diff.comparison import Comparison
+from replay.diff.costs import ANSWER, INPUT, REGROUPED, STATUS, UNIT
+from replay.diff.match import label_moves, regrouped
+from replay.diff.normal import Rows, align_runs, normal_row
+from replay.diff.order import PartialOrder
+from replay.diff.steps import Declared, declared, steps_of
+from tracekit.canonical import JsonValue, canonical_text
+from tracekit.jsontree import Difference, differences
+from tracekit.trajectory import Trajectory
+
+
+def diff(
+    left: Trajectory,
+    right: Trajectory,
+    *,
+    left_name: str = "recorded",
+    right_name: str = "replayed",
+) -> Comparison:
+    """Compare two trajectories; ``left`` is the expectation."""
+    rules = declared(left, right)
+    ours = PartialOrder(left, steps_of(left, rules))
+    theirs = PartialOrder(right, steps_of(right, rules))
+    rows = _aligned(ours, theirs, rules)
+    matches = label_moves(rows, ours.steps, theirs.steps)
+    groups = regrouped(matches, ours, theirs)
+    ends = ending(left, right)
+    judge = Judge(
+        left=ours,
+        right=theirs,
+        names=(left_name, right_name),
+        rules=rules,
+        matches=matches,
+        runs=(left, right),
+    )
+    found = judge.judge(groups=groups, ends=ends, inputs=_inputs(left, right))
+    cost = rows.alignment.cost + REGROUPED * len(groups) + _rim_cost(left, right, ends)
+    return Comparison(
+        left_name=left_name,
+        right_name=right_name,
+        left_run=left.run_id,
+        right_run=right.run_id,
+        distance=cost / UNIT,
+        divergences=found.ranked,
+        first=found.first,
+        aligned=found.aligned,
+        matched_prefix=found.matched_prefix,
+        resynchronised_at=found.resynchronised_at,
+        context=_context(left, right),
+        cells=rows.alignment.cells,
+    )
+
+
+def names_for(left: Trajectory, right: Trajectory) -> tuple[str, str]:
+    """Name two runs: recorded and replayed where one replays the other, else by short ids."""
+    if right.replay_of == left.run_id and right.run_id != left.run_id:
+        return "recorded", "replayed"
+    if left.replay_of == right.run_id and right.run_id != left.run_id:
+        return "replayed", "recorded"
+    length = 8
+    shared = 0
+    for one, two in zip(left.run_id, right.run_id, strict=False):
+        if one != two:
+            break
+        shared += 1
+    if left.run_id == right.run_id:
+        return "left", "right"
+    length = max(length, shared + 4)
+    if length > 24:
+        return f"…{left.run_id[shared:][:12]}", f"…{right.run_id[shared:][:12]}"
+    return left.run_id[:length], right.run_id[:length]
+
+
+def _aligned(left: PartialOrder, right: PartialOrder, rules: Mapping[str, Declared]) -> Rows:
+    """Align the normal forms, always beginning with the same one of the two."""
+    left_row, right_row = normal_row(left), normal_row(right)
+    one = [left.steps[at].letter for at in left_row]
+    two = [right.steps[at].letter for at in right_row]
+    if one <= two:
+        return align_runs(left, left_row, right, right_row, rules)
+    rows = align_runs(right, right_row, left, left_row, rules)
+    turned = tuple((b, a) for a, b in rows.alignment.pairs)
+    return Rows(rows.right, rows.left, replace(rows.alignment, pairs=turned))
+
+
+def ending(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:
+    """List how the ends of two runs differ: ``/answer…`` and ``/status``."""
+    one: JsonValue = {"answer": left.answer.digest_form, "status": left.status}
+    two: JsonValue = {"answer": right.answer.digest_form, "status": right.status}
+    if canonical_text(one) == canonical_text(two):
+        return ()
+    return differences(one, two)
+
+
+def _inputs(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:
+    if canonical_text(left.input.value) == canonical_text(right.input.value):
+        return ()
+    return differences(left.input.value, right.input.value)
+
+
+def _rim_cost(left: Trajectory, right: Trajectory, ends: tuple[Difference, ...]) -> int:
+    status = any(field.pointer == "/status" for field in ends)
+    answer = any(field.pointer != "/status" for field in ends)
+    return ANSWER * answer + STATUS * status + INPUT * bool(_inputs(left, right))
+
+
+def _context(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:
+    def facts(run: Trajectory) -> JsonValue:
+        system = [message.content for message in run.messages if message.role == "system"]
+        return {"agent": run.agent, "versions": dict(run.versions), "system_prompt": list(system)}
+
+    return differences(facts(left), facts(right))

@@ -1,0 +1,91 @@
+"""Which divergences follow from others.
+
+A divergence is a *consequence* when the record itself shows that the step was given something else:
+
+- its arguments hold a value first seen in an observation that differs or is missing on one side;
+- it is an observation, and an earlier write that it could see differs;
+- it is a step that is missing (or added) after the other run had already ended;
+- it is the final answer, something said, or a user's turn, and anything before it differs.
+
+Everything else is a *cause*. The planner saw its whole history at each decision, so a later step
+may differ because of an earlier one without any value to show for it; such a step is listed as a
+cause, which errs on the side of looking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from replay.diff.order import PartialOrder
+from replay.diff.steps import Step
+
+
+@dataclass
+class Side:
+    """What is known of one run while its divergences are judged."""
+
+    name: str
+    order: PartialOrder
+    disturbed: dict[int, str] = field(default_factory=dict)
+    """Steps whose observation the other run did not get, and what it got instead."""
+    first_shown: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for index, values in enumerate(self.order.flow.provides):
+            for value in values:
+                self.first_shown.setdefault(value, index)
+
+    def fed_by(self, at: int, within: str | None) -> str | None:
+        """Say which disturbed observation fed the arguments of a step, if one did.
+
+        Only values that occur in the text ``within`` count, if it is given, and only those that
+        the other run was not given in the same place.
+        """
+        for value in sorted(self.order.flow.uses[at]):
+            source = self.first_shown[value]
+            if value in self.disturbed.get(source, value) or (within and value not in within):
+                continue
+            step = self.order.steps[source]
+            if step.decision < self.order.steps[at].decision:
+                return (
+                    f"{self.name} took {_short(value)} from the observation of {step.name} "
+                    f"(decision {step.decision}), which differs"
+                )
+        return None
+
+    def changed_write_before(self, at: int) -> str | None:
+        """Say which disturbed write a read could see, if there is one."""
+        decision = self.order.steps[at].decision
+        for index in sorted(self.disturbed, reverse=True):
+            step = self.order.steps[index]
+            if step.writes and step.decision < decision and _sees(self.order, at, index):
+                return (
+                    f"{self.name} had called {step.name} before (decision {step.decision}), "
+                    "which differs"
+                )
+        return None
+
+    def earlier(self, decision: int) -> str | None:
+        """Say which call before ``decision`` differs, if one does."""
+        before = [i for i in self.disturbed if self.order.steps[i].decision < decision]
+        if not before:
+            return None
+        step = self.order.steps[min(before)]
+        return f"{self.name} had been given something else since decision {step.decision}"
+
+
+def _sees(order: PartialOrder, read: int, write: int) -> bool:
+    return order.conflict(read, write) or not order.steps[read].writes
+
+
+def _short(value: str) -> str:
+    return repr(value if len(value) <= 40 else value[:39] + "…")
+
+
+def fed(sides: Sequence[tuple[Side, Step | None]], within: Sequence[str | None]) -> str | None:
+    """Say what fed a call on either side, the right one first."""
+    for (side, step), text in reversed(list(zip(sides, within, strict=True))):
+        if step is not None and (found := side.fed_by(step.index, text)):
+            return found
+    return None

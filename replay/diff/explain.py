@@ -1,0 +1,120 @@
+"""One sentence for a divergence, and values cut down to where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replay.diff.model import Action, Divergence
+from tracekit.canonical import JsonValue, json_text
+from tracekit.jsontree import Difference
+
+WIDTH = 64
+_KEPT = 20
+
+
+def explain(found: Divergence, left: str, right: str) -> str:
+    """Say in one sentence what was expected and what was done instead."""
+    text = _sentence(found, left, right)
+    return text if found.because is None else f"{text} Follows from: {found.because}."
+
+
+def _sentence(found: Divergence, left: str, right: str) -> str:
+    tool, places = found.tool, _places(found)
+    fields = describe_fields(found.fields, left, right)
+    match found.kind:
+        case "changed_arguments":
+            return f"{places}: {tool} was called with other arguments: {fields}."
+        case "changed_observation":
+            return f"{places}: {tool} came back with something else: {fields}."
+        case "changed_policy":
+            return f"{places}: a policy decided otherwise about {tool}: {fields}."
+        case "changed_evidence":
+            return f"{places}: {tool} cited other evidence: {fields}."
+        case "changed_answer":
+            return f"The runs end differently: {fields}."
+        case "changed_input":
+            return f"The runs were given different inputs: {fields}."
+        case "reordered":
+            return (
+                f"{tool} moved: {left} made it in decision {found.left_decision}, "
+                f"{right} in decision {found.right_decision}."
+            )
+        case "changed_message" if found.left is not None and found.right is not None:
+            return f"{places}: other words {tool}: {fields}."
+        case "added" | "missing" | "retry" | "changed_message":
+            return _one_sided(found, left, right)
+
+
+def _one_sided(found: Divergence, left: str, right: str) -> str:
+    ours = found.left is not None
+    who, other = (left, right) if ours else (right, left)
+    action = found.left or found.right
+    again = " once more" if found.kind == "retry" else ""
+    refused = ", which a policy refused" if action and action.policy == "deny" else ""
+    done = f"{who} has" if action is None or action.effect is None else f"{who} called"
+    what = describe_action(action)
+    return f"Decision {found.decision}: {done} {what}{again}{refused}; {other} did not."
+
+
+def _places(found: Divergence) -> str:
+    if found.left_decision == found.right_decision:
+        return f"Decision {found.left_decision}"
+    return f"Decision {found.left_decision} (then {found.right_decision})"
+
+
+def describe_action(action: Action | None) -> str:
+    """Write a call, or what was said, in one short phrase."""
+    if action is None:
+        return "nothing"
+    if action.effect is None:
+        return f"{action.tool} {shorten(action.arguments)}"
+    if not isinstance(action.arguments, dict):
+        return f"{action.tool}({shorten(action.arguments)})"
+    room = max(16, WIDTH * 2 // max(1, len(action.arguments)))
+    inside = ", ".join(f"{name}={shorten(value, room)}" for name, value in action.arguments.items())
+    return f"{action.tool}({inside})"
+
+
+def describe_fields(fields: Sequence[Difference], left: str, right: str, *, most: int = 3) -> str:
+    """Write the first differing fields in one line."""
+    shown = []
+    for field in fields[:most]:
+        one, two = around(field)
+        shown.append(f"{field.pointer or '(whole value)'}: {left} {one}, {right} {two}")
+    if len(fields) > most:
+        shown.append(f"and {len(fields) - most} more fields")
+    return "; ".join(shown)
+
+
+def around(field: Difference, width: int = WIDTH) -> tuple[str, str]:
+    """Write both values of a field, cut to the part around the first place where they differ."""
+    if field.kind == "added":
+        return "(absent)", shorten(field.right, width)
+    if field.kind == "removed":
+        return shorten(field.left, width), "(absent)"
+    one, two = one_line(field.left), one_line(field.right)
+    start = 0
+    while start < min(len(one), len(two)) and one[start] == two[start]:
+        start += 1
+    if max(len(one), len(two)) <= width:
+        return one, two
+    start = max(0, start - _KEPT)
+    return _window(one, start, width), _window(two, start, width)
+
+
+def _window(text: str, start: int, width: int) -> str:
+    head = "…" if start else ""
+    tail = "…" if start + width < len(text) else ""
+    return head + text[start : start + width] + tail
+
+
+def shorten(value: JsonValue, width: int = WIDTH) -> str:
+    """Write a value in one line, cut after ``width`` characters."""
+    text = one_line(value)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def one_line(value: JsonValue) -> str:
+    """Write a value as JSON on one line, control characters made visible."""
+    text = json_text(value)
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)

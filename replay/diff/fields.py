@@ -1,0 +1,62 @@
+"""Which fields of two values differ, after what the tool's matchers tolerate.
+
+Tolerances and time windows are no equivalence (0, 1 and 2 are one apart each), so they cannot be
+taken out of a value beforehand as ignored fields are; they are applied to the list of differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from replay.diff.steps import Declared, Step
+from tracekit.canonical import JsonValue
+from tracekit.jsontree import Difference, differences
+
+
+def argument_fields(
+    left: Step, right: Step, rules: Mapping[str, Declared]
+) -> tuple[Difference, ...]:
+    """List the argument fields that differ and count."""
+    found = differences(left.arguments, right.arguments)
+    rule = rules.get(left.name)
+    if rule is None or rule.writes or left.writes or right.writes:
+        return found
+    return tuple(field for field in found if not _tolerated(field, rule))
+
+
+def _tolerated(field: Difference, rule: Declared) -> bool:
+    if field.kind != "changed":
+        return False
+    for place, allowed in rule.matchers.tolerances.items():
+        if _at(field.pointer, place):
+            return _near(_number(field.left), _number(field.right), allowed)
+    for place, allowed in rule.matchers.windows.items():
+        if _at(field.pointer, place):
+            return _near(_seconds(field.left), _seconds(field.right), allowed)
+    return False
+
+
+def _at(pointer: str, place: str) -> bool:
+    return pointer == place or pointer.startswith(place.rstrip("/") + "/")
+
+
+def _near(one: float | None, two: float | None, allowed: float) -> bool:
+    return one is not None and two is not None and abs(one - two) <= allowed
+
+
+def _number(value: JsonValue) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
+
+
+def _seconds(value: JsonValue) -> float | None:
+    """Read an ISO 8601 time, or Unix seconds."""
+    if not isinstance(value, str):
+        return _number(value)
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,191 @@
+"""Labels put on an alignment: what moved, and what was made anew.
+
+The alignment knows only pairs and steps without counterpart. A step that is missing here and added
+there is a move; so are two changes that are each other's reverse. Of moved steps as few as possible
+are named: a longest run of pairs that both sides have in one order counts as standing still.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from replay.diff.normal import Rows
+from replay.diff.order import PartialOrder
+from replay.diff.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A step and its counterpart, by number; None where there is none."""
+
+    left: int | None
+    right: int | None
+    moved: bool = False
+
+
+def label_moves(rows: Rows, left: Sequence[Step], right: Sequence[Step]) -> list[Match]:
+    """Find the moves in an alignment."""
+    kept: list[tuple[int, int]] = []
+    changed: list[tuple[int, int]] = []
+    missing: list[int] = []
+    added: list[int] = []
+    for one, two in rows.pairs:
+        if one is not None and two is not None:
+            same = left[one].arguments_text == right[two].arguments_text
+            (kept if same else changed).append((one, two))
+        elif one is not None:
+            missing.append(one)
+        elif two is not None:
+            added.append(two)
+    exchanged = _exchanged(changed, missing, added, left, right)
+    missing += [one for one, _ in exchanged]
+    added += [two for _, two in exchanged]
+    again = _pair_again(missing, added, left, right)
+    settled = {one for one, _ in again}, {two for _, two in again}
+    alone = {
+        (one, two) for one, two in exchanged if one not in settled[0] and two not in settled[1]
+    }
+    still = [*kept, *(pair for pair in changed if pair not in exchanged or pair in alone)]
+    matches = _settle(rows, still, again)
+    paired = {m.left for m in matches}, {m.right for m in matches}
+    matches += [Match(one, None) for one in missing if one not in paired[0]]
+    matches += [Match(None, two) for two in added if two not in paired[1]]
+    return matches
+
+
+def _key(step: Step) -> tuple[str, str, str]:
+    return step.kind, step.name, step.arguments_text
+
+
+def _exchanged(
+    changed: Sequence[tuple[int, int]],
+    missing: Iterable[int],
+    added: Iterable[int],
+    left: Sequence[Step],
+    right: Sequence[Step],
+) -> set[tuple[int, int]]:
+    """Name the changed pairs whose both halves have an equal elsewhere."""
+    pool = set(changed)
+    while True:
+        here = Counter(_key(left[one]) for one in (*missing, *(one for one, _ in pool)))
+        there = Counter(_key(right[two]) for two in (*added, *(two for _, two in pool)))
+        stays = {
+            (one, two) for one, two in pool if there[_key(left[one])] and here[_key(right[two])]
+        }
+        if stays == pool:
+            return pool
+        pool = stays
+
+
+def _pair_again(
+    missing: Sequence[int], added: Sequence[int], left: Sequence[Step], right: Sequence[Step]
+) -> list[tuple[int, int]]:
+    """Pair equal calls without counterpart, those with equal outcomes first."""
+    pairs: list[tuple[int, int]] = []
+    taken: set[int] = set()
+    for exact in (True, False):
+        waiting: dict[tuple[str, ...], list[int]] = {}
+        for two in sorted(added, reverse=True):
+            if two not in taken:
+                key = (right[two].letter,) if exact else _key(right[two])
+                waiting.setdefault(key, []).append(two)
+        done = {one for one, _ in pairs}
+        for one in sorted(missing):
+            key = (left[one].letter,) if exact else _key(left[one])
+            if one not in done and waiting.get(key):
+                pairs.append((one, waiting[key].pop()))
+        taken = {two for _, two in pairs}
+    return pairs
+
+
+def _settle(
+    rows: Rows,
+    still: Sequence[tuple[int, int]],
+    again: Sequence[tuple[int, int]],
+) -> list[Match]:
+    """Decide which of the pairs moved: those outside a longest row in common order."""
+    if not again:
+        return [Match(one, two) for one, two in still]
+    at = {one: position for position, one in enumerate(rows.left)}
+    place = {two: position for position, two in enumerate(rows.right)}
+    pairs = sorted((*still, *again), key=lambda pair: at[pair[0]])
+    standing = _longest_rising([place[two] for _, two in pairs])
+    return [Match(one, two, moved=n not in standing) for n, (one, two) in enumerate(pairs)]
+
+
+def _longest_rising(values: Sequence[int]) -> set[int]:
+    """Give the positions of a longest rising subsequence."""
+    ends: list[int] = []
+    holders: list[int] = []
+    before: list[int] = []
+    for position, value in enumerate(values):
+        slot = bisect_left(ends, value)
+        before.append(holders[slot - 1] if slot else -1)
+        ends[slot : slot + 1] = [value]
+        holders[slot : slot + 1] = [position]
+    found: set[int] = set()
+    position = holders[-1] if holders else -1
+    while position >= 0:
+        found.add(position)
+        position = before[position]
+    return found
+
+
+def regrouped(
+    matches: Sequence[Match], left: PartialOrder, right: PartialOrder
+) -> list[tuple[Match, Match]]:
+    """Name the pairs of calls that were issued together on one side only, and mind it."""
+    found: dict[tuple[int, int], tuple[Match, Match]] = {}
+    numbered = list(enumerate(matches))
+    for side, other in ((left, right), (right, left)):
+        groups: dict[int, list[int]] = {}
+        for number, match in numbered:
+            mine = match.left if side is left else match.right
+            if match.left is None or match.right is None or match.moved or mine is None:
+                continue
+            groups.setdefault(side.steps[mine].decision, []).append(number)
+        for group in groups.values():
+            if len(group) == 1 or not any(_writes(matches[n], left, right) for n in group):
+                continue
+            for i, one in enumerate(group):
+                for two in group[i + 1 :]:
+                    if _minds(matches[one], matches[two], left, right, other):
+                        found[min(one, two), max(one, two)] = (matches[one], matches[two])
+    return list(found.values())
+
+
+def _writes(match: Match, left: PartialOrder, right: PartialOrder) -> bool:
+    return (match.left is not None and left.steps[match.left].writes) or (
+        match.right is not None and right.steps[match.right].writes
+    )
+
+
+def _minds(
+    one: Match, two: Match, left: PartialOrder, right: PartialOrder, other: PartialOrder
+) -> bool:
+    first = one.left if other is left else one.right
+    second = two.left if other is left else two.right
+    if first is None or second is None:
+        return False
+    if other.steps[first].decision == other.steps[second].decision:
+        return False
+    return other.conflict(first, second)
+
+
+def retries(steps: Sequence[Step]) -> set[int]:
+    """Name the calls that were made twice: one right after its like, or around a failed attempt."""
+    found: set[int] = set()
+    likes: dict[tuple[str, str, str], list[Step]] = {}
+    calls = [step for step in steps if step.call is not None]
+    for at, step in enumerate(calls):
+        likes.setdefault(_key(step), []).append(step)
+        if at and _key(calls[at - 1]) == _key(step):
+            found |= {calls[at - 1].index, step.index}
+    for group in likes.values():
+        failed = any(step.call is not None and step.call.observation.is_error for step in group)
+        if failed and len(group) > 1:
+            found |= {step.index for step in group}
+    return found

@@ -1,0 +1,137 @@
+"""What a comparison finds: what stands beside what, and where the two runs part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+from tracekit.canonical import JsonValue
+from tracekit.events import Effect
+from tracekit.jsontree import Difference
+
+Kind = Literal[
+    "changed_arguments", "changed_observation", "changed_policy", "changed_evidence",
+    "changed_answer", "changed_message", "changed_input", "added", "missing", "retry", "reordered",
+]  # fmt: skip
+Mark = Literal["same", "changed", "added", "missing", "moved"]
+
+
+class Harm(IntEnum):
+    """How bad a divergence can be; 1 is worst."""
+
+    WRITE = 1
+    """A write that changed, came or went."""
+    REFUSAL = 2
+    """A policy decided otherwise, or a refused write came or went."""
+    CHANGED_READ = 3
+    READ = 4
+    """A read came or went."""
+    RESULT = 5
+    """Something came back otherwise: an observation, a user's turn, the answer, evidence."""
+    ORDER = 6
+    WORDING = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What one run did at one step, and what came back."""
+
+    decision: int
+    tool: str
+    """The tool's name; in round brackets what is no call, such as ``(said)``."""
+    effect: Effect | None
+    """None for what is no call."""
+    arguments: JsonValue
+    observation: JsonValue = None
+    is_error: bool = False
+    policy: str | None = None
+    """What a policy decided, where it did not just let the call through."""
+    policy_id: str | None = None
+    event_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One line of the side-by-side view."""
+
+    mark: Mark
+    left: Action | None
+    right: Action | None
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """One point where the two runs are not equivalent."""
+
+    kind: Kind
+    harm: Harm
+    tool: str
+    effect: Effect | None
+    left_decision: int | None
+    """The decision on the left, from 1; None where the left has no counterpart."""
+    right_decision: int | None
+    left: Action | None
+    right: Action | None
+    fields: tuple[Difference, ...] = ()
+    """Where the compared values differ, by JSON Pointer."""
+    cause: bool = True
+    """False where it differs only because what it was given did."""
+    because: str | None = None
+    """Why it counts as a consequence."""
+    seen: tuple[Action, ...] = ()
+    """What the planner had just seen on the left (on the right, where only the right acted)."""
+    seen_right: tuple[Action, ...] | None = None
+    """What it had just seen on the right, where that was something else."""
+    explanation: str = ""
+
+    @property
+    def decision(self) -> int:
+        """The decision on the left, or on the right where the left has no counterpart."""
+        return self.left_decision or self.right_decision or 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Two runs, compared. Left is the expectation, usually the recorded run."""
+
+    left_name: str
+    right_name: str
+    left_run: str
+    right_run: str
+    distance: float
+    divergences: tuple[Divergence, ...]
+    """Ranked: the most harmful first, causes before consequences, then in order of the run."""
+    first: Divergence | None
+    """The most harmful difference of the earliest decision at which the runs differ."""
+    aligned: tuple[Pair, ...]
+    matched_prefix: int
+    """How many decisions of the left went by before the first divergence."""
+    resynchronised_at: int | None
+    """The decision of the left, after the first divergence, where a call is the same again."""
+    context: tuple[Difference, ...] = ()
+    """What differs in how the runs were made (versions, system prompt); no divergence in itself."""
+    cells: int = 0
+    """How much of the alignment table was filled; a measure of the work done."""
+
+    @property
+    def same(self) -> bool:
+        """Whether the runs are equivalent."""
+        return self.distance == 0
+
+    @property
+    def causes(self) -> tuple[Divergence, ...]:
+        """The divergences that are not explained by others, worst first."""
+        return tuple(found for found in self.divergences if found.cause)
+
+    @property
+    def consequences(self) -> tuple[Divergence, ...]:
+        """The divergences that follow from others, worst first."""
+        return tuple(found for found in self.divergences if not found.cause)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many steps are the same, changed, added, missing, moved."""
+        counted = Counter(pair.mark for pair in self.aligned)
+        return {mark: counted[mark] for mark in ("same", "changed", "added", "missing", "moved")}

@@ -1,0 +1,185 @@
+"""The partial order of a run, and its linearisation in the order of another.
+
+Which steps may change places follows from three rules. Steps of one decision are unordered. Steps
+of different decisions keep their order if both write, if one is a write that may have happened and
+the other a read that shares a resource with it, or if a value first seen in the observation of one
+occurs in the arguments of the other. Where the user and the planner talk, nothing passes.
+
+Of several observations that show a value any one will do, so the constraints are not a plain
+graph; still, a step that could be next stays one that could be next, and therefore taking the
+step of lowest rank again and again yields the smallest of all permitted orders: a normal form.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from itertools import pairwise
+
+from replay.diff.flow import Flow
+from replay.diff.steps import Step
+from tracekit.trajectory import Trajectory
+
+_Mark = tuple[str, str]
+"""A value, and whether it was ``shown`` or ``used``."""
+
+
+class PartialOrder:
+    """What must stay before what in one run."""
+
+    def __init__(self, run: Trajectory, steps: Sequence[Step]) -> None:
+        self.steps = steps
+        self.flow = Flow(run, steps)
+        self._after: list[list[int]] = [[] for _ in steps]
+        self._needs = [0] * len(steps)
+        self._gives: list[set[_Mark]] = [set() for _ in steps]
+        self._waits: list[set[_Mark]] = [set() for _ in steps]
+        self._segments = _segments(steps)
+        for segment in self._segments:
+            self._order_effects(segment)
+            self._order_speech(segment)
+        self._order_values()
+
+    def linearise(self, ranks: Sequence[tuple[float, str, int]]) -> list[int]:
+        """Return the permitted order that is smallest by ``ranks``; ties never occur."""
+        needs = list(self._needs)
+        waiting: dict[_Mark, list[int]] = {}
+        missing = [0] * len(self.steps)
+        given: set[_Mark] = set()
+        order: list[int] = []
+        for segment in self._segments:
+            for index in segment:
+                unmet = self._waits[index] - given
+                missing[index] = len(unmet)
+                for mark in unmet:
+                    waiting.setdefault(mark, []).append(index)
+            ready = [(ranks[i], i) for i in segment if not needs[i] and not missing[i]]
+            heapq.heapify(ready)
+            while ready:
+                index = heapq.heappop(ready)[1]
+                order.append(index)
+                for later in self._after[index]:
+                    needs[later] -= 1
+                    if not needs[later] and not missing[later]:
+                        heapq.heappush(ready, (ranks[later], later))
+                for mark in self._gives[index] - given:
+                    given.add(mark)
+                    for later in waiting.pop(mark, ()):
+                        missing[later] -= 1
+                        if not needs[later] and not missing[later]:
+                            heapq.heappush(ready, (ranks[later], later))
+        return order
+
+    def conflict(self, one: int, two: int) -> bool:
+        """Whether two steps would keep their order, were they of different decisions."""
+        first, second = self.steps[one], self.steps[two]
+        if first.call is None or second.call is None:
+            return False
+        return (first.writes and second.writes) or _shares(first, second)
+
+    def _edge(self, before: int, after: int) -> None:
+        self._after[before].append(after)
+        self._needs[after] += 1
+
+    def _order_effects(self, segment: range) -> None:
+        """Order writes among themselves, and reads against the writes that they can see."""
+        groups: list[list[int]] = []
+        for index in segment:
+            if self.steps[index].writes:
+                if groups and self.steps[groups[-1][0]].decision == self.steps[index].decision:
+                    groups[-1].append(index)
+                else:
+                    groups.append([index])
+        for earlier, later in pairwise(groups):
+            for before in earlier:
+                for after in later:
+                    self._edge(before, after)
+        for index in segment:
+            if self.steps[index].call is not None and self.steps[index].effect == "read":
+                self._order_read(index, groups)
+
+    def _order_read(self, read: int, groups: Sequence[Sequence[int]]) -> None:
+        """Put one read between the last write that it could see and the first that it could not."""
+        decision = self.steps[read].decision
+        earlier = [g for g in groups if self.steps[g[0]].decision < decision]
+        later = groups[len(earlier) :]
+        for candidates, before in ((reversed(earlier), False), (iter(later), True)):
+            for group in candidates:
+                sharing = [
+                    write
+                    for write in group
+                    if self.steps[write].decision != decision
+                    and _shares(self.steps[read], self.steps[write])
+                ]
+                for write in sharing:
+                    self._edge(*((read, write) if before else (write, read)))
+                if sharing and len(sharing) == len(group):
+                    break
+
+    def _order_speech(self, segment: range) -> None:
+        """Keep what was said in order, among itself and against the writes."""
+        last_said: int | None = None
+        last_writes: list[int] = []
+        for index in segment:
+            step = self.steps[index]
+            if step.kind == "said":
+                if last_said is not None:
+                    self._edge(last_said, index)
+                for write in last_writes:
+                    self._edge(write, index)
+                last_said = index
+            elif step.writes:
+                if last_writes and self.steps[last_writes[0]].decision != step.decision:
+                    last_writes = []
+                last_writes.append(index)
+                if last_said is not None and self.steps[last_said].decision != step.decision:
+                    self._edge(last_said, index)
+
+    def _order_values(self) -> None:
+        """Keep observation before use, or use before observation, whichever was first.
+
+        A value first seen in an observation: whoever uses it waits until some step has shown it. A
+        value that the planner brought itself: an observation that shows it, too, waits until some
+        step has used it, since after that observation it could have been read there.
+        """
+        first_shown: dict[str, int] = {}
+        first_used: dict[str, int] = {}
+        for index, step in enumerate(self.steps):
+            for value in self.flow.provides[index]:
+                first_shown.setdefault(value, step.decision)
+            for value in self.flow.uses[index]:
+                first_used.setdefault(value, step.decision)
+        for index in range(len(self.steps)):
+            shows, uses = self.flow.provides[index], self.flow.uses[index]
+            self._gives[index] = {(value, "shown") for value in shows} | {
+                (value, "used") for value in uses
+            }
+            self._waits[index] = {
+                (value, "shown") for value in uses if first_shown[value] < first_used[value]
+            } | {(value, "used") for value in shows if first_used[value] < first_shown[value]}
+
+
+def _segments(steps: Sequence[Step]) -> list[range]:
+    """Cut the run where nothing passes; a barrier is a segment of its own."""
+    segments = []
+    start = 0
+    for index, step in enumerate(steps):
+        if step.is_barrier:
+            segments += [range(start, index), range(index, index + 1)]
+            start = index + 1
+    segments.append(range(start, len(steps)))
+    return [segment for segment in segments if segment]
+
+
+def _shares(one: Step, two: Step) -> bool:
+    """Whether one is a write that may have happened and the other a read that could see it."""
+    if one.call is None or two.call is None:
+        return False
+    read, write = (one, two) if one.effect == "read" else (two, one)
+    if read.effect != "read" or not write.wrote:
+        return False
+    assert read.call is not None
+    assert write.call is not None
+    if read.call.contract is None or write.call.contract is None:
+        return True
+    return read.call.contract.shares_resource(write.call.contract)

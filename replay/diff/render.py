@@ -1,0 +1,167 @@
+"""A comparison as text: readable in a pipe, at night, by somebody who did not write the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from replay.diff.explain import WIDTH, around, describe_action, one_line, shorten
+from replay.diff.model import Action, Divergence, Harm, Outcome, Pair
+from tracekit.jsontree import Difference
+
+SIGNS = {"same": "=", "changed": "~", "added": "+", "missing": "-", "moved": "%"}
+_LEGEND = "= same   ~ changed   - only {left}   + only {right}   % moved"
+_HARM = {
+    Harm.WRITE: "write",
+    Harm.REFUSAL: "refusal",
+    Harm.CHANGED_READ: "changed read",
+    Harm.READ: "read",
+    Harm.RESULT: "result",
+    Harm.ORDER: "order",
+    Harm.WORDING: "wording",
+}
+_FOLD = 6
+"""More equal lines than this in a row are folded."""
+
+
+def render(found: Outcome, *, values: bool = False) -> str:
+    """Write a comparison; with ``values``, nothing is shortened or folded."""
+    return "\n".join(_Text(found, values=values).lines())
+
+
+class _Text:
+    def __init__(self, found: Outcome, *, values: bool) -> None:
+        self._found = found
+        self._left, self._right = found.left_name, found.right_name
+        self._wide = max(len(self._left), len(self._right))
+        self._width = 10**9 if values else WIDTH
+        self._values = values
+
+    def lines(self) -> Iterator[str]:
+        found = self._found
+        yield self._verdict()
+        yield f"  {self._left:<{self._wide}}  {found.left_run}"
+        yield f"  {self._right:<{self._wide}}  {found.right_run}"
+        yield from self._context()
+        if found.same:
+            return
+        if found.first is not None:
+            yield ""
+            yield from self._first(found.first)
+        yield ""
+        yield "Side by side   " + _LEGEND.format(left=self._left, right=self._right)
+        yield from self._aligned()
+        for title, some in (
+            ("Causes, most harmful first", found.causes),
+            ("Consequences, most harmful first", found.consequences),
+        ):
+            if some:
+                yield ""
+                yield f"{title} ({len(some)})"
+                for number, divergence in enumerate(some, start=1):
+                    yield from self._divergence(number, divergence)
+
+    def _verdict(self) -> str:
+        found = self._found
+        decisions = f"{found.matched_prefix} decision{'' if found.matched_prefix == 1 else 's'}"
+        if found.same:
+            return f"SAME  {self._left} and {self._right} are equivalent over {decisions}"
+        writes = sum(1 for one in found.divergences if one.harm == Harm.WRITE)
+        number = len(found.divergences)
+        parts = [
+            f"{number} difference{'' if number == 1 else 's'}",
+            f"{writes} of them on writes" if writes else "none on a write",
+            f"{decisions} the same before the first",
+        ]
+        if found.resynchronised_at is not None:
+            parts.append(f"together again at decision {found.resynchronised_at}")
+        return f"DIFFERENT  {', '.join(parts)} (distance {found.distance:g})"
+
+    def _context(self) -> Iterator[str]:
+        for field in self._found.context:
+            one, two = around(field, self._width)
+            yield f"  {field.pointer[1:]}: {self._left} {one}, {self._right} {two}"
+
+    def _first(self, first: Divergence) -> Iterator[str]:
+        where = f"decision {first.decision}"
+        if first.kind in ("changed_answer", "changed_input"):
+            where = first.tool.strip("()")
+        yield f"First divergence: {where}, {first.kind.replace('_', ' ')}"
+        yield f"  expected ({self._left}): {self._action(first.left)}"
+        yield f"  taken ({self._right}): {self._action(first.right)}"
+        yield from self._fields(first.fields, "  ")
+        ours = first.left is not None
+        name, other = (self._left, self._right) if ours else (self._right, self._left)
+        if first.seen_right is None and ours and first.right is not None:
+            name = "both"
+        yield from self._seen(name, first.seen)
+        if first.seen_right is not None:
+            yield from self._seen(other, first.seen_right)
+
+    def _seen(self, name: str, seen: Sequence[Action]) -> Iterator[str]:
+        for action in seen:
+            what = action.tool if action.effect is None else f"the answer of {action.tool}"
+            yield f"  just seen ({name}): {what} {shorten(action.observation, self._width * 2)}"
+
+    def _action(self, action: Action | None) -> str:
+        if action is None:
+            return "no such step"
+        if self._values and action.effect is not None:
+            text = f"{action.tool}({one_line(action.arguments)})"
+        else:
+            text = describe_action(action)
+        return text + _notes(action)
+
+    def _aligned(self) -> Iterator[str]:
+        pairs = self._found.aligned
+        at = 0
+        while at < len(pairs):
+            end = at
+            while end < len(pairs) and pairs[end].mark == "same":
+                end += 1
+            if end - at > _FOLD and not self._values:
+                yield self._line(pairs[at])
+                yield f"      … {end - at - 2} more steps are the same in both"
+                yield self._line(pairs[end - 1])
+                at = end
+            else:
+                yield from (self._line(pair) for pair in pairs[at : max(end, at + 1)])
+                at = max(end, at + 1)
+
+    def _line(self, pair: Pair) -> str:
+        numbers = "/".join("-" if a is None else str(a.decision) for a in (pair.left, pair.right))
+        head = f"  {SIGNS[pair.mark]} {numbers:>7}  "
+        if pair.mark == "same":
+            return f"{head}both {self._action(pair.left)}"
+        if pair.left is None or pair.right is None or pair.mark == "moved":
+            name = self._right if pair.left is None else self._left
+            return f"{head}{name} {self._action(pair.left or pair.right)}"
+        return (
+            f"{head}{self._left} {self._action(pair.left)}\n"
+            f"{' ' * len(head)}{self._right} {self._action(pair.right)}"
+        )
+
+    def _divergence(self, number: int, found: Divergence) -> Iterator[str]:
+        yield f"  {number:>2}. [{_HARM[found.harm]}] {found.explanation}"
+        if len(found.fields) > 1:
+            yield from self._fields(found.fields, "      ")
+
+    def _fields(self, fields: Sequence[Difference], indent: str) -> Iterator[str]:
+        most = len(fields) if self._values else 12
+        for field in fields[:most]:
+            one, two = around(field, self._width)
+            yield f"{indent}{field.pointer or '(whole value)'}"
+            yield f"{indent}  {self._left:<{self._wide}}  {one}"
+            yield f"{indent}  {self._right:<{self._wide}}  {two}"
+        if len(fields) > most:
+            yield f"{indent}… {len(fields) - most} more fields differ"
+
+
+def _notes(action: Action) -> str:
+    notes = []
+    if action.effect in ("write", "unknown"):
+        notes.append("write" if action.effect == "write" else "unknown effect, taken as write")
+    if action.policy is not None:
+        notes.append(f"policy: {action.policy}")
+    elif action.is_error:
+        notes.append("failed")
+    return f"  [{', '.join(notes)}]" if notes else ""

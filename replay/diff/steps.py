@@ -1,0 +1,238 @@
+"""A trajectory as a row of steps that can be compared: calls, what was said, users' turns.
+
+A step has a *letter*: the text of everything that counts when two steps are compared. Two steps
+with one letter are the same. What does not count is taken out here, once: the spelling of the
+arguments (defaults filled in, keys sorted, 42.0 as 42), what a read's matchers ignore, the order of
+a read's sets, a declared idempotency key of a write, and that a policy let a call through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tracekit.canonical import JsonValue, canonical_text
+from tracekit.contract import Contract, Matchers
+from tracekit.errors import PointerNotFound
+from tracekit.events import Effect
+from tracekit.jsontree import get, remove, replace, walk
+from tracekit.trajectory import Call, Decision, Message, Trajectory
+
+StepKind = Literal["call", "said", "told", "turn"]
+"""``said``: text beside calls. ``told``: a decision that only speaks. ``turn``: the user's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that happened in a run."""
+
+    index: int
+    """Its place in the run, from 0."""
+    kind: StepKind
+    name: str
+    """The tool, or what kind of speech it is."""
+    decision: int
+    arguments: JsonValue
+    """What the planner chose, without what does not count; for speech, the text."""
+    letter: str
+    arguments_text: str
+    outcome_text: str
+    leaves: frozenset[str]
+    """Pointer and value of every leaf of the arguments, and the name."""
+    call: Call | None = None
+
+    @property
+    def effect(self) -> Effect:
+        """What the step does to the world; speech does nothing to it."""
+        return "pure" if self.call is None else self.call.effect
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is a call that may change the world."""
+        return self.call is not None and self.call.writes
+
+    @property
+    def wrote(self) -> bool:
+        """Whether it is a write that may have happened: neither refused nor failed."""
+        return (
+            self.call is not None
+            and self.call.writes
+            and not self.call.refused
+            and not self.call.observation.is_error
+        )
+
+    @property
+    def is_barrier(self) -> bool:
+        """Whether everything before it stays before it: the user and the planner talk."""
+        return self.kind in ("told", "turn")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What counts when calls of one tool are compared: the contracts of both sides, agreed."""
+
+    spelling: Contract | None
+    matchers: Matchers
+    idempotency_field: str | None
+    writes: bool
+
+
+def declared(left: Trajectory, right: Trajectory) -> dict[str, Declared]:
+    """Agree on how the calls of each tool are compared.
+
+    A tool that writes for one side is compared as a write. What only one of two contracts would
+    overlook counts: both must overlook it. Defaults are filled in as the recorded side has them.
+    """
+    found: dict[str, list[Contract]] = {}
+    writers = set()
+    for side in (left, right):
+        contracts = {contract.name: contract for contract in side.tools}
+        for call in side.calls:
+            if call.contract is not None:
+                contracts[call.tool] = call.contract
+            if call.writes:
+                writers.add(call.tool)
+        for name, contract in contracts.items():
+            found.setdefault(name, []).append(contract)
+    return {
+        name: Declared(
+            spelling=contracts[0],
+            matchers=_both([contract.matchers for contract in contracts]),
+            idempotency_field=contracts[0].idempotency_field
+            if len({contract.idempotency_field for contract in contracts}) == 1
+            else None,
+            writes=name in writers,
+        )
+        for name, contracts in found.items()
+    }
+
+
+def _both(matchers: Sequence[Matchers]) -> Matchers:
+    first, last = matchers[0], matchers[-1]
+    return Matchers(
+        ignore=tuple(place for place in first.ignore if place in last.ignore),
+        sets=tuple(place for place in first.sets if place in last.sets),
+        tolerances=_smaller(first.tolerances, last.tolerances),
+        windows=_smaller(first.windows, last.windows),
+    )
+
+
+def _smaller(first: Mapping[str, float], last: Mapping[str, float]) -> dict[str, float]:
+    return {place: min(first[place], last[place]) for place in first if place in last}
+
+
+def steps_of(run: Trajectory, rules: Mapping[str, Declared]) -> tuple[Step, ...]:
+    """List what happened in ``run``, in its own order.
+
+    The final answer is not among the steps (it is compared on its own), nor are calls beneath other
+    calls, nor a system prompt: that is what a planner is made of, not what it did.
+    """
+    steps: list[Step] = []
+    turns = sorted(
+        (m for m in run.messages if m.role == "user" and not _is_input(m, run)),
+        key=lambda message: message.before_decision,
+    )
+    for decision in run.decisions:
+        while turns and turns[0].before_decision <= decision.index:
+            steps.append(_speech(len(steps), "turn", decision.index, turns.pop(0).content))
+        steps += _decision_steps(decision, rules, start=len(steps))
+    last = run.decisions[-1].index if run.decisions else 0
+    for message in turns:
+        steps.append(_speech(len(steps), "turn", last + 1, message.content))
+    return tuple(steps)
+
+
+def _is_input(message: Message, run: Trajectory) -> bool:
+    """Whether a user's message only renders the run's input, which is compared itself."""
+    return message.before_decision <= 1 and run.input.state == "captured"
+
+
+def _decision_steps(decision: Decision, rules: Mapping[str, Declared], *, start: int) -> list[Step]:
+    steps = []
+    if decision.message not in (None, "", []) and not decision.final:
+        kind: StepKind = "said" if decision.calls else "told"
+        steps.append(_speech(start, kind, decision.index, decision.message))
+    for call in decision.calls:
+        steps.append(_call(start + len(steps), decision.index, call, rules.get(call.tool)))
+    return steps
+
+
+def _speech(index: int, kind: StepKind, decision: int, content: JsonValue) -> Step:
+    text = canonical_text(content)
+    names = {"said": "(said beside its calls)", "told": "(said)", "turn": "(user's turn)"}
+    return Step(
+        index=index,
+        kind=kind,
+        name=names[kind],
+        decision=decision,
+        arguments=content,
+        letter=f"{kind} {text}",
+        arguments_text=text,
+        outcome_text="",
+        leaves=frozenset({kind, text}),
+    )
+
+
+def _call(index: int, decision: int, call: Call, rule: Declared | None) -> Step:
+    arguments = what_counts(call, rule)
+    text = canonical_text(arguments)
+    observation = canonical_text(call.observation.digest_form)
+    outcome = canonical_text(
+        [call.observation.is_error, policy_of(call), [*sorted(call.evidence)], observation]
+    )
+    name = canonical_text(call.tool)
+    effect = "write" if call.writes else call.effect
+    return Step(
+        index=index,
+        kind="call",
+        name=call.tool,
+        decision=decision,
+        arguments=arguments,
+        letter=f"call {name} {effect} {text} {outcome}",
+        arguments_text=text,
+        outcome_text=observation,
+        leaves=frozenset(
+            {call.tool, *(f"{place} {canonical_text(leaf)}" for place, leaf in walk(arguments))}
+        ),
+        call=call,
+    )
+
+
+def policy_of(call: Call) -> str | None:
+    """Name what a policy decided, where it did not just let the call through."""
+    return None if call.policy_decision == "allow" else call.policy_decision
+
+
+def what_counts(call: Call, rule: Declared | None) -> JsonValue:
+    """Give the arguments of ``call`` without what two equal calls may differ in."""
+    arguments = call.arguments
+    if rule is None or not isinstance(arguments, dict):
+        return arguments
+    value: JsonValue = dict(arguments)
+    if rule.spelling is not None:
+        value = rule.spelling.normalise(arguments)
+    if rule.writes or call.writes:
+        return value if rule.idempotency_field is None else _without(value, rule.idempotency_field)
+    for place in rule.matchers.ignore:
+        value = _without(value, place)
+    for place in rule.matchers.sets:
+        value = _sorted_at(value, place)
+    return value
+
+
+def _without(value: JsonValue, place: str) -> JsonValue:
+    try:
+        return remove(value, place)
+    except PointerNotFound:
+        return value
+
+
+def _sorted_at(value: JsonValue, place: str) -> JsonValue:
+    try:
+        found = get(value, place)
+    except PointerNotFound:
+        return value
+    if not isinstance(found, list):
+        return value
+    return replace(value, place, sorted(found, key=canonical_text))
