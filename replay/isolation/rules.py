@@ -16,6 +16,8 @@ Kind = Literal["network", "process", "native", "signal", "file", "system"]
 
 _SHOWN = 200
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+# The numbers of AF_UNIX, unspecified (a descriptor's own), AF_INET and AF_INET6; SOCK_STREAM.
+_LOCAL, _INTERNET, _STREAM = (1, 0, -1), (2, 10), 1
 _HARMLESS = frozenset({os.devnull, "/dev/full", "/dev/zero"})
 _PROC_OF_OTHERS = re.compile(r"/proc/(?P<pid>\d+)/(task/\d+/)?(environ|mem|fd|root|cwd|maps)\b")
 
@@ -174,6 +176,14 @@ def _judge_message(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
     return None if args[1] is None else Attempt("network", _address(args[1]))
 
 
+def _judge_socket(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
+    # Under the kernel's wall it cannot be made at all, so there is nothing to hear later.
+    family, kind = int(args[1]), int(args[2]) & 0xF
+    if not ground.native or family in _LOCAL or (family in _INTERNET and kind == _STREAM):
+        return None
+    return Attempt("network", f"a socket of family {family}, type {kind}")
+
+
 def _judge_host(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
     host, port = args[0], args[1] if len(args) > 1 else None
     if host is None:
@@ -256,6 +266,7 @@ RULES: dict[str, Rule] = {
     "os.chflags": _file_rule((0, -1), follow=True),
     "os.lchflags": _file_rule((0, -1)),
     "sqlite3.connect": _judge_sqlite,
+    "socket.__new__": _judge_socket,
     "socket.connect": _judge_address,
     "socket.bind": _judge_address,
     "socket.sendto": _judge_message,

@@ -7,13 +7,14 @@ from pathlib import Path
 
 def scratch_places(folder: Path) -> dict[str, str]:
     """Return the variables that send ordinary code's files to ``folder``."""
+    home = folder / "home"
     return {
-        "HOME": str(folder),
+        "HOME": str(home),
         "TMPDIR": str(folder / "tmp"),
-        "XDG_CACHE_HOME": str(folder / "cache"),
-        "XDG_CONFIG_HOME": str(folder / "config"),
-        "XDG_DATA_HOME": str(folder / "data"),
-        "XDG_STATE_HOME": str(folder / "state"),
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "XDG_DATA_HOME": str(home / ".local" / "share"),
+        "XDG_STATE_HOME": str(home / ".local" / "state"),
     }
 
 

@@ -1,0 +1,215 @@
+"""A planner that exists only in this process: the hook up while it runs, for every thread."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replay.isolation import Exit, InProcess, Level, hook
+from tracekit.errors import IsolationUnavailable, ReplayInProgress
+
+HOST = "tests.replay.isolation_double"
+
+Planner = Callable[[dict[str, Any], Any], Any]
+
+
+def isolate(planner: Planner, **options: Any) -> InProcess:
+    return InProcess(planner, host=HOST, **options)
+
+
+def run(planner: Planner, handle: Any = lambda _: None, **options: Any) -> Exit:
+    with isolate(planner, **options) as isolated:
+        return isolated.run({}, handle)
+
+
+def test_a_closure_asks_and_hands_back_a_result() -> None:
+    kept = []
+
+    def planner(request: dict[str, Any], channel: Any) -> Any:
+        kept.append("seen")
+        return [channel.ask({"n": n})["twice"] for n in range(3)]
+
+    assert run(planner, lambda m: {"twice": 2 * m["n"]}) == Exit("done", "", {"value": [0, 2, 4]})
+    assert kept == ["seen"]
+
+
+def test_the_hook_proves_itself_and_the_level_is_process() -> None:
+    with isolate(lambda request, channel: None) as isolated:
+        ready = isolated.ready
+    assert ready.level == "process"
+    assert [(wall.name, wall.held) for wall in ready.walls] == [("process", True)]
+    assert ready.walls[0].evidence == (
+        "connect refused, write refused, chmod refused, exec refused"
+    )
+
+
+def test_asking_for_the_kernel_is_an_error() -> None:
+    with pytest.raises(IsolationUnavailable, match="a planner that a child process can import"):
+        isolate(lambda request, channel: None, level="kernel")
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda folder: Path(folder, "new").write_text("x"),
+        lambda folder: Path(folder, "new").mkdir(),
+        lambda folder: Path(folder, "file").unlink(),
+        lambda folder: Path(folder, "file").chmod(0o600),
+        lambda folder: subprocess.run(["touch", f"{folder}/new"], check=True),
+        lambda folder: socket.create_connection(("127.0.0.1", 9), 2),
+        lambda folder: os.kill(os.getppid(), 0),
+        lambda folder: logging.FileHandler(f"{folder}/log"),
+    ],
+)
+def test_what_reaches_out_is_refused_and_listed(
+    tmp_path: Path, attempt: Callable[[Path], Any]
+) -> None:
+    (tmp_path / "file").write_text("untouched")
+    found: list[dict[str, Any]] = []
+
+    def planner(request: dict[str, Any], channel: Any) -> str:
+        with pytest.raises(PermissionError, match="tracekit replay refused"):
+            attempt(tmp_path)
+        return "refused"
+
+    assert run(planner, found.append).result == {"value": "refused"}
+    assert [message["finding"]["refused"] for message in found] == [True]
+    assert found[0]["finding"]["where"].startswith(str(Path(__file__).parents[1]))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "untouched"
+
+
+def test_the_hook_is_up_for_every_thread_and_down_afterwards(tmp_path: Path) -> None:
+    def touch() -> str:
+        try:
+            (tmp_path / "new").touch()
+        except PermissionError:
+            return "refused"
+        return "touched"
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(touch).result() == "touched"
+        (tmp_path / "new").unlink()
+
+        def planner(request: dict[str, Any], channel: Any) -> str:
+            return pool.submit(touch).result()
+
+        assert run(planner).result == {"value": "refused"}
+        assert not hook.is_up()
+        assert pool.submit(touch).result() == "touched"
+
+
+def test_the_parents_own_work_is_let_through(tmp_path: Path) -> None:
+    def handle(message: dict[str, Any]) -> dict[str, Any]:
+        (tmp_path / "tape").write_text("recorded")
+        return {}
+
+    assert run(lambda request, channel: channel.ask({}), handle).result == {"value": {}}
+    assert (tmp_path / "tape").read_text() == "recorded"
+
+
+def test_scratch_and_the_folders_given_may_be_written(tmp_path: Path) -> None:
+    home = os.environ["HOME"]
+
+    def planner(request: dict[str, Any], channel: Any) -> Any:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"x")
+        Path("~/cache").expanduser().write_text("x")
+        (tmp_path / "given").write_text("x")
+        return os.environ["HOME"]
+
+    found: list[Any] = []
+    exit_ = run(planner, found.append, writable=[tmp_path])
+    result = exit_.result
+    assert (exit_.detail, found) == ("", [])
+    assert result is not None
+    assert result["value"] != home
+    assert not Path(result["value"]).exists()
+    assert os.environ["HOME"] == home
+    assert tempfile.gettempdir() != result["value"]
+
+
+def test_what_is_printed_is_still_captured(capsys: pytest.CaptureFixture[str]) -> None:
+    run(lambda request, channel: sys.stdout.write("from the planner\n"))
+    assert capsys.readouterr().out == "from the planner\n"
+
+
+def test_a_second_replay_at_the_same_time_is_an_error() -> None:
+    def nested(request: dict[str, Any], channel: Any) -> Any:
+        with pytest.raises(ReplayInProgress, match="another replay is running"):
+            InProcess(planner, host=HOST).run({}, lambda _: None)
+        return "refused"
+
+    def planner(request: dict[str, Any], channel: Any) -> Any:
+        return None
+
+    assert run(nested).result == {"value": "refused"}
+    assert run(planner).kind == "done"
+
+
+def test_a_replay_in_another_thread_at_the_same_time_is_an_error() -> None:
+    running, over = threading.Event(), threading.Event()
+
+    def planner(request: dict[str, Any], channel: Any) -> None:
+        running.set()
+        over.wait(20)
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(run, planner)
+        running.wait(20)
+        with pytest.raises(ReplayInProgress):
+            run(lambda request, channel: None)
+        over.set()
+        assert first.result().kind == "done"
+
+
+def test_a_planner_that_raises_is_a_result() -> None:
+    def planner(request: dict[str, Any], channel: Any) -> None:
+        raise KeyError("window")
+
+    exit_ = run(planner)
+    assert (exit_.kind, exit_.detail) == ("crashed", "the planner raised KeyError: 'window'")
+    assert "in planner" in exit_.traceback
+
+
+def test_what_the_parent_raises_is_raised_even_if_the_planner_swallows_it() -> None:
+    def planner(request: dict[str, Any], channel: Any) -> str:
+        for _ in range(3):
+            try:
+                channel.ask({})
+            except LookupError:
+                continue
+        return "went on"
+
+    def fail(message: dict[str, Any]) -> None:
+        calls.append(message)
+        raise LookupError("the tape is over")
+
+    calls: list[Any] = []
+    with pytest.raises(LookupError, match="the tape is over"):
+        run(planner, fail)
+    assert len(calls) == 1
+    assert not hook.is_up()
+
+
+@pytest.mark.parametrize(("level", "expected"), [("guard", "touched"), ("process", "refused")])
+def test_at_level_guard_there_is_no_hook(tmp_path: Path, level: Level, expected: str) -> None:
+    def planner(request: dict[str, Any], channel: Any) -> str:
+        try:
+            (tmp_path / "new").touch()
+        except PermissionError:
+            return "refused"
+        return "touched"
+
+    assert run(planner, level=level).result == {"value": expected}
