@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from tracekit.canonical.builtins import READERS
 from tracekit.canonical.classes import name_class
-from tracekit.canonical.encoding import CLASS_RULES, Encoder, Handler, Task
+from tracekit.canonical.encoding import CLASS_RULES, Encoder, Handler, Task, describe
 from tracekit.errors import NotReplayable
 
 T = TypeVar("T")
@@ -63,7 +63,13 @@ def _find_codec(kind: type) -> Handler | None:
 def _make_handler(name: str) -> Handler:
     def write(encoder: Encoder, task: Task) -> JsonValue:
         view: list[JsonValue] = [None]
-        kept = _by_name[name].to_json(task.obj)
+        try:
+            kept = _by_name[name].to_json(task.obj)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  # the user's code may raise anything at all
+            encoder.give_up(task, f"its codec raised {type(error).__name__}")
+            return describe(task.obj)
         encoder.tag(task, ["codec", name])
         encoder.defer(task, [(kept, view, 0, "/0")])
         return view

@@ -26,8 +26,8 @@ MAX_DEPTH = 200
 """Containers deeper than this are described."""
 MAX_ELEMENTS = 2_000_000
 """A value with more elements than this, shared ones counted each time, is described as a whole."""
-
-_ATOMS = frozenset({str, bool, type(None)})
+MAX_OBJECTS = 500_000
+"""And so is one with more objects that need a closer look; so many take about a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Encoded:
 
 
 class TooLarge(Exception):
-    """The value has more than ``MAX_ELEMENTS`` elements; never leaves this package."""
+    """The value has more elements than are kept; never leaves this package."""
 
 
 def encode(obj: object) -> Encoded:
@@ -56,10 +56,8 @@ def encode(obj: object) -> Encoded:
             return Encoded(plain, note_losses(plain))  # type: ignore[arg-type]  # what was asked
         return _with_losses(Encoder().run(obj))
     except TooLarge:
-        return _describe_whole(obj, f"more than {MAX_ELEMENTS} elements")
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001  # user code beneath may raise anything at all
+        return _describe_whole(obj, "it has too many elements to keep")
+    except Exception as error:  # noqa: BLE001  # the traced program is never the victim
         return _describe_whole(obj, f"it raised {type(error).__name__} while it was read")
 
 
@@ -77,7 +75,7 @@ def _describe_whole(obj: object, reason: str) -> Encoded:
 def describe(obj: object) -> dict[str, JsonValue]:
     """Describe a value that is not kept: its type and, where it is safe to ask, its size."""
     facts: dict[str, JsonValue] = {"type": _name_type(obj)}
-    if type(obj) in _SIZED:
+    if any(type(obj) is sized for sized in _SIZED):
         facts["size"] = len(obj)  # type: ignore[arg-type]  # the exact builtin types have a length
     return {"$unreplayable": facts}
 
@@ -89,7 +87,7 @@ def _name_type(obj: object) -> str:
         return "unknown:unknown"
 
 
-_SIZED = frozenset({str, bytes, bytearray, list, tuple, dict, set, frozenset, range, memoryview})
+_SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset, range, memoryview)
 _NOT_PLAIN = object()
 
 
@@ -97,7 +95,8 @@ def _copy_plain(obj: object) -> object:
     """Copy a value of nothing but plain JSON, or answer ``_NOT_PLAIN``.
 
     One typed walk that copies as it goes; ``orjson`` alone would be no test, since it takes tuples
-    for lists, enums for their values and NaN for null.
+    for lists, enums for their values and NaN for null. Types are compared by ``is``, since a
+    metaclass may forbid to hash its class.
     """
     root = [obj]
     stack: list[tuple[Any, int]] = [(root, 0)]
@@ -116,7 +115,7 @@ def _copy_plain(obj: object) -> object:
         nested = []
         for key, child in items:
             kind = type(child)
-            if kind in _ATOMS:
+            if kind is str or kind is bool or child is None:
                 continue
             if kind is dict or kind is list:
                 nested.append((key, child.copy()))
@@ -180,7 +179,7 @@ class Encoder:
         self.replayable = True
         self._stack: list[Task | _Leave] = []
         self._open: set[int] = set() if parent is None else parent._open
-        self._count: list[int] = [0] if parent is None else parent._count
+        self._count: list[int] = [0, 0] if parent is None else parent._count
 
     def run(self, obj: object, *, depth: int = 0) -> Encoded:
         """Encode ``obj`` and everything in it."""
@@ -191,7 +190,7 @@ class Encoder:
             if isinstance(task, _Leave):
                 self._open.discard(id(task.obj))
                 continue
-            self._take(1)
+            self._take(objects=1)
             task.into[task.key] = self._encode_one(task)
         return Encoded(root[0], self.types, self.replayable, tuple(dict.fromkeys(self.problems)))
 
@@ -229,7 +228,7 @@ class Encoder:
                 view[at] = child  # type: ignore[call-overload]  # what was asked
             else:
                 deferred.append((child, view, at, f"/{at}"))
-        self._take(len(waiting) - len(deferred))
+        self._take(atoms=len(waiting) - len(deferred))
         self.defer(task, deferred)
         return view
 
@@ -242,7 +241,7 @@ class Encoder:
                 view[name] = child  # type: ignore[assignment]  # what was asked
             else:
                 deferred.append((child, view, name, "/" + escape(name)))
-        self._take(len(children) - len(deferred))
+        self._take(atoms=len(children) - len(deferred))
         self.defer(task, deferred)
         return view
 
@@ -257,9 +256,10 @@ class Encoder:
         ]
         self._stack.extend(reversed(tasks))
 
-    def _take(self, count: int) -> None:
-        self._count[0] += count
-        if self._count[0] > MAX_ELEMENTS:
+    def _take(self, *, atoms: int = 0, objects: int = 0) -> None:
+        self._count[0] += atoms
+        self._count[1] += objects
+        if self._count[0] > MAX_ELEMENTS or self._count[1] > MAX_OBJECTS:
             raise TooLarge
 
     def _encode_one(self, task: Task) -> JsonValue:
@@ -275,9 +275,9 @@ class Encoder:
             return describe(obj)
         try:
             return find_handler(kind)(self, task)
-        except (TooLarge, KeyboardInterrupt):
+        except TooLarge:
             raise
-        except BaseException as error:  # noqa: BLE001  # user code beneath may raise anything at all
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             self.give_up(task, f"it raised {type(error).__name__} while it was read")
             return describe(obj)
 

@@ -153,7 +153,9 @@ def _exception(encoder: Encoder, task: Task) -> JsonValue:
     args = BaseException.__dict__["args"].__get__(error)
     try:
         message = str(error)
-    except Exception as broken:  # noqa: BLE001  # an error's own __str__ may fail in any way
+    except KeyboardInterrupt:
+        raise
+    except BaseException as broken:  # noqa: BLE001  # an error's own __str__ may fail in any way
         message = f"<{type(broken).__name__} in __str__>"
     view: dict[str, object] = {
         "args": list(args),
