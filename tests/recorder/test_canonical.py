@@ -27,7 +27,7 @@ from tracekit.canonical import (
 from tracekit.canonical.text import SAFE_INT, _write_carefully
 from tracekit.errors import InvalidJson
 
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 ATOMS = (
     st.none()
     | st.booleans()

@@ -39,7 +39,7 @@ class Hostile:
 
     __repr__ = __str__ = __eq__ = __hash__ = __len__ = __iter__ = __bool__ = _refuse
     __getattr__ = __getattribute__ = __reduce_ex__ = __format__ = __deepcopy__ = _refuse
-    __dict__ = __class__ = property(_refuse)  # type: ignore[assignment]  # that is the point
+    __dict__ = __class__ = property(_refuse)
 
 
 def make_class_of_hostile_metaclass() -> Any:

@@ -246,7 +246,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     | st.integers()
     | st.floats(allow_nan=False)
     | st.text(max_size=4)
-    | st.text(st.characters(categories=("Cs", "Ll")), max_size=3)
+    | st.text(st.characters(categories=["Cs", "Ll"]), max_size=3)
     | st.binary(max_size=4)
     | st.decimals(allow_nan=False)
     | st.datetimes(timezones=st.none() | st.just(dt.UTC))

@@ -12,6 +12,7 @@ import contextlib
 import copy
 import datetime as dt
 import decimal
+import types
 import uuid
 from collections.abc import Callable
 from typing import Any, cast
@@ -162,8 +163,10 @@ def _exception(encoder: Encoder, task: Task) -> JsonValue:
         "message": str.__str__(message),
         "type": classes.name_class(type(error)),
     }
-    if isinstance(error, OSError) and error.filename is not None:
-        view = {"args": view.pop("args"), "filename": error.filename, **view}
+    if issubclass(type(error), OSError):
+        filename = cast("OSError", error).filename
+        if filename is not None:
+            view = {"args": view.pop("args"), "filename": filename, **view}
     attributes = classes.instance_dict(error)
     if attributes:
         view["attributes"] = attributes
@@ -222,10 +225,11 @@ def _describe(encoder: Encoder, task: Task) -> JsonValue:
     encoder.give_up(task, "values of this type cannot be kept")
     view = describe(obj)
     facts = cast("dict[str, JsonValue]", view["$unreplayable"])
-    if isinstance(obj, type) or callable(getattr(type(obj), "__get__", None)):
-        name = getattr(obj, "__qualname__", None)
-        if isinstance(name, str):
-            facts["name"] = f"{getattr(obj, '__module__', None)}:{name}"
+    if issubclass(type(obj), type):
+        facts["name"] = classes.name_class(cast("type", obj))
+        return view
+    if type(obj) is types.FunctionType:
+        facts["name"] = f"{obj.__module__}:{obj.__qualname__}"
         return view
     attributes: dict[str, JsonValue] = {}
     for name, value in classes.instance_dict(obj).items():
