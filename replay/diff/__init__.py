@@ -7,8 +7,9 @@ what corresponds; ``match``, ``consequence``, ``classify`` and ``explain`` say w
 
 from __future__ import annotations
 
-from replay.diff.compare import diff, names_for
+from replay.diff.compare import diff
 from replay.diff.comparison import Comparison
 from replay.diff.model import Action, Divergence, Harm, Pair
+from replay.diff.naming import names_for
 
 __all__ = ["Action", "Comparison", "Divergence", "Harm", "Pair", "diff", "names_for"]

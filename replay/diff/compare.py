@@ -8,7 +8,7 @@ comparing them the other way round gives the same result, mirrored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from replay.diff.classify import Judge
@@ -60,28 +60,9 @@ def diff(
         matched_prefix=found.matched_prefix,
         resynchronised_at=found.resynchronised_at,
         context=_context(left, right),
+        unknown=(*_not_kept(left, left_name), *_not_kept(right, right_name)),
         cells=rows.alignment.cells,
     )
-
-
-def names_for(left: Trajectory, right: Trajectory) -> tuple[str, str]:
-    """Name two runs: recorded and replayed where one replays the other, else by short ids."""
-    if right.replay_of == left.run_id and right.run_id != left.run_id:
-        return "recorded", "replayed"
-    if left.replay_of == right.run_id and right.run_id != left.run_id:
-        return "replayed", "recorded"
-    length = 8
-    shared = 0
-    for one, two in zip(left.run_id, right.run_id, strict=False):
-        if one != two:
-            break
-        shared += 1
-    if left.run_id == right.run_id:
-        return "left", "right"
-    length = max(length, shared + 4)
-    if length > 24:
-        return f"…{left.run_id[shared:][:12]}", f"…{right.run_id[shared:][:12]}"
-    return left.run_id[:length], right.run_id[:length]
 
 
 def _aligned(left: PartialOrder, right: PartialOrder, rules: Mapping[str, Declared]) -> Rows:
@@ -123,3 +104,16 @@ def _context(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:
         return {"agent": run.agent, "versions": dict(run.versions), "system_prompt": list(system)}
 
     return differences(facts(left), facts(right))
+
+
+def _not_kept(run: Trajectory, name: str) -> Iterator[str]:
+    """Name the values of which only a digest is left."""
+    for what, value in (("input", run.input), ("answer", run.answer)):
+        if value.state == "reference":
+            yield f"{name}: the {what} was not kept"
+    for call in run.calls:
+        where = f"{call.tool} in decision {call.decision}"
+        if call.argument_state == "reference":
+            yield f"{name}: the arguments of {where} were not kept"
+        if call.observation.state == "reference":
+            yield f"{name}: the observation of {where} was not kept"

@@ -37,6 +37,7 @@ class Comparison(Outcome):
                 for pair in self.aligned
             ],
             "context": [asdict(field) for field in self.context],
+            "unknown": list(self.unknown),
         }
 
     def as_text(self, *, values: bool = False) -> str:

@@ -112,13 +112,15 @@ class Outcome:
     """The decision of the left, after the first divergence, where a call is the same again."""
     context: tuple[Difference, ...] = ()
     """What differs in how the runs were made (versions, system prompt); no divergence in itself."""
+    unknown: tuple[str, ...] = ()
+    """What could not be compared because it was not kept."""
     cells: int = 0
     """How much of the alignment table was filled; a measure of the work done."""
 
     @property
     def same(self) -> bool:
-        """Whether the runs are equivalent."""
-        return self.distance == 0
+        """Whether the runs are equivalent, as far as one can know, and all of it is known."""
+        return self.distance == 0 and not self.unknown
 
     @property
     def causes(self) -> tuple[Divergence, ...]:

@@ -42,7 +42,8 @@ class _Text:
         yield f"  {self._left:<{self._wide}}  {found.left_run}"
         yield f"  {self._right:<{self._wide}}  {found.right_run}"
         yield from self._context()
-        if found.same:
+        yield from (f"  cannot tell: {what}" for what in found.unknown)
+        if found.distance == 0:
             return
         if found.first is not None:
             yield ""
@@ -63,6 +64,8 @@ class _Text:
     def _verdict(self) -> str:
         found = self._found
         decisions = f"{found.matched_prefix} decision{'' if found.matched_prefix == 1 else 's'}"
+        if found.distance == 0 and found.unknown:
+            return f"CANNOT TELL  {len(found.unknown)} values were not kept; what was, is the same"
         if found.same:
             return f"SAME  {self._left} and {self._right} are equivalent over {decisions}"
         writes = sum(1 for one in found.divergences if one.harm == Harm.WRITE)
@@ -135,9 +138,18 @@ class _Text:
         if pair.left is None or pair.right is None or pair.mark == "moved":
             name = self._right if pair.left is None else self._left
             return f"{head}{name} {self._action(pair.left or pair.right)}"
+        room = " " * len(head)
+        if pair.left.arguments == pair.right.arguments:
+            field = Difference("", "changed", pair.left.observation, pair.right.observation)
+            one, two = around(field, self._width)
+            return (
+                f"{head}both {describe_action(pair.left)}\n"
+                f"{room}  {self._left} got {one}{_notes(pair.left)}\n"
+                f"{room}  {self._right} got {two}{_notes(pair.right)}"
+            )
         return (
             f"{head}{self._left} {self._action(pair.left)}\n"
-            f"{' ' * len(head)}{self._right} {self._action(pair.right)}"
+            f"{room}{self._right} {self._action(pair.right)}"
         )
 
     def _divergence(self, number: int, found: Divergence) -> Iterator[str]:

@@ -178,8 +178,11 @@ def _call(index: int, decision: int, call: Call, rule: Declared | None) -> Step:
     arguments = what_counts(call, rule)
     text = canonical_text(arguments)
     observation = canonical_text(call.observation.digest_form)
+    kept = call.observation.state not in ("absent", "reference")
+    if not kept:
+        observation = f"({call.observation.state})"
     outcome = canonical_text(
-        [call.observation.is_error, policy_of(call), [*sorted(call.evidence)], observation]
+        [call.observation.is_error, policy_of(call), [*sorted(call.evidence)], kept, observation]
     )
     name = canonical_text(call.tool)
     effect = "write" if call.writes else call.effect
