@@ -34,12 +34,15 @@ __all__ = [
 ]
 
 
-def open_store(path: str | Path, *, create: bool = False) -> Store:
+def open_store(
+    path: str | Path, *, create: bool = False, redaction_key_id: str | None = None
+) -> Store:
     """Open the store at ``path``.
 
     Args:
         path: The store's folder.
         create: Make the store where there is none.
+        redaction_key_id: Names the key that placeholders are made with; kept in a new store.
 
     Raises:
         StoreVersionError: a newer version of tracekit wrote it.
@@ -48,4 +51,5 @@ def open_store(path: str | Path, *, create: bool = False) -> Store:
     from tracekit.store.folder import open_folder
     from tracekit.store.parquet import ParquetStore
 
-    return ParquetStore(open_folder(Path(path), create=create))
+    folder = open_folder(Path(path), create=create, redaction_key_id=redaction_key_id)
+    return ParquetStore(folder)

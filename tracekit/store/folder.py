@@ -53,7 +53,7 @@ class Folder:
         return path.relative_to(self.path).as_posix()
 
 
-def open_folder(path: Path, *, create: bool) -> Folder:
+def open_folder(path: Path, *, create: bool, redaction_key_id: str | None = None) -> Folder:
     """Check that ``path`` is a store that this version reads, or make it one.
 
     Raises:
@@ -64,7 +64,7 @@ def open_folder(path: Path, *, create: bool) -> Folder:
     if toml.is_file():
         return _read_toml(path, toml)
     if (path / "journal").is_dir():  # a recorder made it; nobody has settled yet
-        return Folder(path)
+        return Folder(path, redaction_key_id=redaction_key_id)
     if not create:
         raise _no_store(path)
     if path.exists() and not path.is_dir():
@@ -76,23 +76,23 @@ def open_folder(path: Path, *, create: bool) -> Folder:
         )
     try:
         make_folder(path)
-        return describe(Folder(path))
+        return describe(Folder(path, redaction_key_id=redaction_key_id))
     except OSError as error:
         raise StoreError(f"{path} cannot be made: {_reason(error)}") from error
 
 
-def describe(folder: Folder, *, redaction_key_id: str | None = None) -> Folder:
+def describe(folder: Folder) -> Folder:
     """Write ``store.toml`` where there is none."""
     toml = folder.path / "store.toml"
     if toml.exists():
         return folder
     lines = ["# A tracekit trace store. Nothing in this folder is changed in place.\n"]
     lines.append(f"schema_version = {SCHEMA_VERSION}\n")
-    if redaction_key_id is not None:
-        lines.append(f'redaction_key_id = "{redaction_key_id}"\n')
+    if folder.redaction_key_id is not None:
+        lines.append(f'redaction_key_id = "{folder.redaction_key_id}"\n')
     data = "".join(lines).encode()
     publish([(toml, lambda temporary: _write_bytes(temporary, data))])
-    return Folder(folder.path, redaction_key_id=redaction_key_id)
+    return folder
 
 
 def _read_toml(path: Path, toml: Path) -> Folder:

@@ -1,0 +1,98 @@
+"""What ``doctor`` finds out about a store."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from tracekit.canonical import JsonValue
+from tracekit.cli.text import one_line
+from tracekit.errors import RedactionKeyError
+from tracekit.journal import owner_alive
+from tracekit.redact import KeyedTagger, load_key
+from tracekit.store import Store
+
+_PACKAGES = ("tracekit-replay", "duckdb", "pyarrow", "pydantic", "opentelemetry-sdk")
+_MANY_BATCHES = 200
+_LOSSES = """
+    SELECT run_id, error_message FROM events WHERE error_type = 'events_lost' ORDER BY ts_start_ns
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Facts, and what somebody should look at."""
+
+    facts: dict[str, str]
+    findings: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, JsonValue]:
+        """Give the diagnosis as JSON values."""
+        return {"facts": dict(self.facts), "findings": list(self.findings)}
+
+
+def diagnose(store: Store) -> Diagnosis:
+    """Look at a store; nothing is changed."""
+    path = store.path
+    batches = len(list((path / "runs").glob("[!.]*.parquet")))
+    (runs, events), *_ = store.sql(
+        "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM events)"
+    ).rows
+    losses = store.sql(_LOSSES).rows
+    journals = sorted((path / "journal").glob("*.jsonl"))
+    alive = sum(owner_alive(journal) for journal in journals)
+    facts = {
+        "store": str(path.resolve()),
+        "holds": f"{runs:,} runs, {events:,} events in {batches:,} batches",
+        "journals": f"{len(journals)}, of which {alive} are being written",
+        "versions": ", ".join([f"python {platform.python_version()}", *map(_version, _PACKAGES)]),
+    }
+    if batches > _MANY_BATCHES:
+        facts["advice"] = f"many small batches: tracekit compact --store {path}"
+    findings = [str(problem) for problem in store.problems]
+    findings += [f"run {run_id}: {told}" for run_id, told in losses]
+    findings += _damaged(path)
+    findings += _open_to_others(path)
+    findings += _key(path)
+    return Diagnosis(facts, tuple(one_line(finding, 400) for finding in findings))
+
+
+def _version(name: str) -> str:
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return f"{name} is not installed"
+
+
+def _damaged(path: Path) -> list[str]:
+    return [
+        f"damaged/{journal.name}: a journal with lines that nobody could read; the rest of it is in"
+        " the store. Look at it, then remove it"
+        for journal in sorted((path / "damaged").glob("*.jsonl"))
+    ]
+
+
+def _open_to_others(path: Path) -> list[str]:
+    """Name the first thing in the store that others may read."""
+    for place in (path, *sorted(path.rglob("*"))):
+        if not place.is_symlink() and place.stat().st_mode & 0o077:
+            mode = place.stat().st_mode & 0o777
+            return [f"{place} is open to others (mode {mode:o}): chmod -R go= {path}"]
+    return []
+
+
+def _key(path: Path) -> list[str]:
+    from tracekit.store.folder import open_folder
+
+    kept = open_folder(path, create=False).redaction_key_id
+    if kept is None:
+        return []
+    try:
+        mine = KeyedTagger(load_key()).key_id
+    except RedactionKeyError as error:
+        return [str(error)]
+    if mine == kept:
+        return []
+    return [f"the redaction key here ({mine}) is not the one this store was made with ({kept})"]

@@ -1,0 +1,61 @@
+"""Bringing other people's traces in: ``import``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from tracekit.cli.options import FINDING, explained, json_option, store_option
+
+
+@click.command(name="import")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...")
+@click.option("--format", "format_name", help="Read every file as this format; else by content.")
+@click.option(
+    "--effects",
+    multiple=True,
+    metavar="FILE",
+    help="Which tool reads and which writes: a TOML or JSON file, or the name of a shipped one.",
+)
+@click.option("--tag", "tags", multiple=True, help="A tag for every imported run.")
+@click.option("--no-redact", is_flag=True, help="Keep values as they are, secrets included.")
+@store_option
+@json_option
+@explained
+def import_(
+    paths: tuple[str, ...],
+    format_name: str | None,
+    effects: tuple[str, ...],
+    tags: tuple[str, ...],
+    no_redact: bool,
+    store: str,
+    as_json: bool,
+) -> None:
+    """Import traces that others recorded: files, or folders of them.
+
+    What is in the store already is passed over, so that an import can be repeated. A tool of which
+    nobody says what it does counts as one that writes.
+
+    Exits with 0 if all was imported, 1 if a file that was named is no trace.
+
+    Example:
+
+    \b
+        tracekit import logs/ --effects agentdyn
+        tracekit import results.json --format tau-bench --tag baseline
+    """
+    from tracekit.cli import intake
+    from tracekit.importers import ImportOptions, import_paths, load_effects
+
+    merged = {tool: effect for file in effects for tool, effect in load_effects(file).items()}
+    redactor, key_id = (None, None) if no_redact else intake.redactor()
+    options = ImportOptions(effects=merged, format=format_name, tags=tags, redactor=redactor)
+    opened = intake.open_target(store, key_id)
+    with intake.progress(shown=sys.stderr.isatty()) as progress:
+        summary = import_paths(paths, opened, options, progress=progress)
+    click.echo(intake.as_json(summary) if as_json else intake.as_text(summary, store))
+    for path, reason in summary.rejected:
+        click.echo(f"Error: {path}: {reason}", err=True)
+    if summary.rejected:
+        raise SystemExit(FINDING)

@@ -1,0 +1,108 @@
+"""Keeping a store healthy: ``verify``, ``compact``, ``doctor``."""
+
+from __future__ import annotations
+
+import click
+
+from tracekit.cli.options import (
+    FINDING,
+    NOTHING,
+    explained,
+    json_option,
+    open_for_reading,
+    store_option,
+)
+
+
+@click.command()
+@store_option
+@json_option
+@explained
+def verify(store: str, as_json: bool) -> None:
+    """Compute every digest anew and read every file to its end.
+
+    Exits with 0 if all is well, 1 if something is damaged, altered or missing.
+
+    Example:
+
+    \b
+        tracekit verify --store .tracekit
+    """
+    from tracekit.canonical import json_text
+
+    report = open_for_reading(store).verify()
+    if as_json:
+        click.echo(json_text(report.as_dict()))
+    else:
+        for finding in report.findings:
+            click.echo(finding)
+        click.echo(
+            f"{'sound' if report.sound else f'{len(report.findings)} findings'}:"
+            f" {report.runs:,} runs, {report.events:,} events, {report.blobs:,} values,"
+            f" {report.digests_checked:,} digests computed"
+        )
+    raise SystemExit(NOTHING if report.sound else FINDING)
+
+
+@click.command()
+@store_option
+@json_option
+@explained
+def compact(store: str, as_json: bool) -> None:
+    """Settle journals, join small files and remove left-overs.
+
+    Nothing is lost: joined files replace the old ones at once, and damaged ones stay as they are.
+
+    Example:
+
+    \b
+        tracekit compact
+    """
+    from tracekit.canonical import json_text
+    from tracekit.store import open_store
+
+    done = open_store(store).compact()
+    if as_json:
+        click.echo(
+            json_text(
+                {
+                    "batches_before": done.batches_before,
+                    "batches_after": done.batches_after,
+                    "removed_files": done.removed_files,
+                }
+            )
+        )
+    else:
+        click.echo(
+            f"{done.batches_before} batches are now {done.batches_after};"
+            f" {done.removed_files} files removed"
+        )
+
+
+@click.command()
+@store_option
+@json_option
+@explained
+def doctor(store: str, as_json: bool) -> None:
+    """Tell how the store is: damage, loss, journals, permissions.
+
+    Exits with 0 if all is well, 1 for a finding.
+
+    Example:
+
+    \b
+        tracekit doctor
+        tracekit doctor --json
+    """
+    from tracekit.canonical import json_text
+    from tracekit.cli.diagnosis import diagnose
+
+    diagnosis = diagnose(open_for_reading(store))
+    if as_json:
+        click.echo(json_text(diagnosis.as_dict()))
+    else:
+        for name, told in diagnosis.facts.items():
+            click.echo(f"{name:<14}{told}")
+        for finding in diagnosis.findings:
+            click.echo(click.style(f"finding       {finding}", fg="red"))
+    raise SystemExit(FINDING if diagnosis.findings else NOTHING)

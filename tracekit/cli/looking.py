@@ -1,0 +1,140 @@
+"""Finding runs, looking at one, asking SQL: ``runs``, ``show``, ``sql``."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from typing import Literal
+
+import click
+
+from tracekit.cli.options import (
+    Moment,
+    explained,
+    json_option,
+    open_for_reading,
+    store_option,
+    warn_of_damage,
+)
+
+Status = Literal["ok", "error", "open"]
+
+
+@click.command()
+@click.option("--since", type=Moment(), help="Begun at this time or later: 7d, 24h, 2026-11-30.")
+@click.option("--until", type=Moment(), help="Begun before this time.")
+@click.option("--status", type=click.Choice(["ok", "error", "open"]), help="How it ended.")
+@click.option("--agent", help="Name of the agent.")
+@click.option("--tool", help="Name of a tool that it called.")
+@click.option("--tag", help="A tag that it carries.")
+@click.option("--task", help="Id of the task it worked on.")
+@click.option("--source", help="Format it was imported from; tracekit for recorded runs.")
+@click.option("--failed", is_flag=True, help="Only with an error, a failed or a refused call.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most.")
+@store_option
+@json_option
+@explained
+def runs(
+    since: datetime | None,
+    until: datetime | None,
+    status: Status | None,
+    agent: str | None,
+    tool: str | None,
+    tag: str | None,
+    task: str | None,
+    source: str | None,
+    failed: bool,
+    limit: int,
+    store: str,
+    as_json: bool,
+) -> None:
+    """List runs, newest first.
+
+    Example:
+
+    \b
+        tracekit runs --since 24h --failed
+        tracekit runs --tool deploy.rollback --limit 5
+    """
+    from tracekit.cli import listing
+    from tracekit.store import RunQuery
+
+    opened = open_for_reading(store)
+    query = RunQuery(
+        since=since, until=until, status=status, agent=agent, tool=tool, tag=tag, task=task,
+        source=source, failed=failed, limit=limit,
+    )  # fmt: skip
+    rows = opened.runs(query)
+    if as_json:
+        click.echo(listing.runs_json(rows))
+    elif not rows:
+        click.echo("no runs" if query == RunQuery(limit=limit) else "no runs match", err=True)
+    else:
+        listing.print_table(listing.RUN_COLUMNS, listing.run_cells(rows))
+    warn_of_damage(opened)
+
+
+@click.command()
+@click.argument("run")
+@click.option("--full", is_flag=True, help="Show values whole.")
+@store_option
+@json_option
+@explained
+def show(run: str, full: bool, store: str, as_json: bool) -> None:
+    """Show one run, step by step.
+
+    RUN is a run id or its first characters. Steps are indented beneath what caused them; each line
+    has the time since the run began, how long the step took, its effect and its values.
+
+    Example:
+
+    \b
+        tracekit show 01JDZ
+        tracekit show 01JDZ --full | less
+    """
+    from tracekit.cli import tree
+    from tracekit.cli.values import RunView
+
+    opened = open_for_reading(store)
+    view = RunView.load(opened, opened.resolve(run))
+    if as_json:
+        click.echo(view.as_json())
+    else:
+        for line in tree.lines(view, full=full, width=tree.terminal_width()):
+            click.echo(line)
+    warn_of_damage(opened)
+
+
+@click.command()
+@click.argument("query")
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV.")
+@store_option
+@json_option
+@explained
+def sql(query: str, as_csv: bool, store: str, as_json: bool) -> None:
+    """Ask SQL of the views runs, events and payloads.
+
+    The query is one SELECT of DuckDB's dialect; - reads it from standard input. It sees what is
+    being recorded right now as well, and can change nothing.
+
+    Example:
+
+    \b
+        tracekit sql "SELECT tool_name, count(*) FROM events GROUP BY ALL ORDER BY 2 DESC"
+        tracekit sql "SELECT e.tool_name, p.text FROM events e
+                      JOIN payloads p ON p.digest = e.observation_blob LIMIT 5"
+    """
+    from tracekit.cli import listing
+    from tracekit.errors import UsageError
+
+    if as_csv and as_json:
+        raise UsageError("--csv and --json contradict each other", hint="give one of them")
+    opened = open_for_reading(store)
+    result = opened.sql(sys.stdin.read() if query == "-" else query)
+    if as_json:
+        click.echo(listing.sql_json(result))
+    elif as_csv:
+        click.echo(listing.sql_csv(result), nl=False)
+    else:
+        listing.print_table(result.columns, listing.sql_cells(result))
+    warn_of_damage(opened)

@@ -1,0 +1,124 @@
+"""What commands share: their options, how they open a store, and how they explain themselves."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from tracekit.errors import TracekitError
+from tracekit.store import Store, open_store
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NOTHING, FINDING, MISUSE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+"""How a command exits."""
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+store_option = click.option(
+    "--store",
+    default=".tracekit",
+    envvar="TRACEKIT_STORE",
+    metavar="PATH",
+    show_default=True,
+    help="The trace store; TRACEKIT_STORE where not given.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+_debug_option = click.option(
+    "--debug", is_flag=True, expose_value=False, callback=lambda ctx, _, on: _note_debug(ctx, on),
+    help="Show where an error came from.",
+)  # fmt: skip
+
+
+def _note_debug(ctx: click.Context, on: Any) -> None:
+    ctx.meta["tracekit.debug"] = bool(on)
+
+
+def explained(function: F) -> F:
+    """Show a ``TracekitError`` as text and exit with 2; a bug keeps its traceback."""
+
+    @wraps(function)
+    def explaining(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = function(*args, **kwargs)
+            sys.stdout.flush()
+        except TracekitError as error:
+            if click.get_current_context().meta.get("tracekit.debug"):
+                traceback.print_exc()
+            else:
+                click.echo(f"Error: {error}", err=True)
+            sys.exit(MISUSE)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+        except BrokenPipeError:
+            # Whatever is still in the buffer has no reader; without this, exit would complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(BROKEN_PIPE)
+        else:
+            return result
+
+    return cast(F, _debug_option(explaining))
+
+
+def open_for_reading(path: str) -> Store:
+    """Open a store for a command that reads; journals of gone processes are settled first."""
+    store = open_store(path)
+    store.settle()
+    return store
+
+
+def warn_of_damage(store: Store) -> None:
+    """Say on stderr, in one line, what could not be read."""
+    problems = store.problems
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        click.echo(
+            f"Warning: {problems[0]}{more}; the rest was read. See: tracekit doctor --store"
+            f" {store.path}",
+            err=True,
+        )
+
+
+if TYPE_CHECKING:
+    _DatetimeType = click.ParamType[datetime]
+else:  # not generic before click 8.2
+    _DatetimeType = click.ParamType
+
+
+class Moment(_DatetimeType):
+    """A time: how long ago (``7d``, ``24h``, ``30m``), or an ISO 8601 date or time, in UTC."""
+
+    name = "when"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        """Read the time."""
+        if isinstance(value, datetime):
+            return value
+        text = str(value).strip()
+        if ago := re.fullmatch(r"(\d+)([smhdw])", text):
+            from tracekit import conditions
+
+            now = datetime.fromtimestamp(conditions.now_ns() / 1e9, UTC)
+            try:
+                return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+            except OverflowError:
+                return datetime.min.replace(tzinfo=UTC)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(
+                f"{value!r} is no time; give 7d, 24h, 30m, 2026-11-30 or 2026-11-30T12:00",
+                param,
+                ctx,
+            )
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

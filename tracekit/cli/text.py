@@ -1,0 +1,103 @@
+"""Text for people: times, durations, values cut to fit, tables. Traces are data, never commands.
+
+Whatever a trace holds may end on a terminal, so control characters are shown, not obeyed.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from tracekit.canonical import JsonValue, json_text
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KEPT = {"\n", "\t", "\u200d"}  # the joiner makes one sign of several
+
+
+def visible(text: str) -> str:
+    """Make control and direction characters visible; line breaks and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_visible(sign) for sign in text)
+
+
+def _visible(sign: str) -> str:
+    if sign in _KEPT or unicodedata.category(sign) not in ("Cc", "Cf", "Cs"):
+        return sign
+    return f"\\x{ord(sign):02x}" if ord(sign) < 256 else f"\\u{ord(sign):04x}"
+
+
+def one_line(text: str, width: int) -> str:
+    """Cut a text to one line of at most ``width`` signs."""
+    if len(text) > 4 * width:
+        text = text[: 4 * width] + "…"
+    line = " ".join(visible(text).split())
+    return line if len(line) <= width else line[: max(1, width - 1)] + "…"
+
+
+def value_text(value: JsonValue) -> str:
+    """Write a value: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json_text(value)
+
+
+def arguments_text(value: JsonValue) -> str:
+    """Write arguments as a call would: ``expr='rate', window='5m'``."""
+    if not isinstance(value, dict):
+        return value_text(value)
+    return ", ".join(f"{name}={_literal(item)}" for name, item in value.items())
+
+
+def _literal(value: JsonValue) -> str:
+    return repr(value) if isinstance(value, str) else json_text(value)
+
+
+def moment_text(time_ns: int | None) -> str:
+    """Write a time to the second, in UTC."""
+    if time_ns is None:
+        return "-"
+    try:
+        moment = _EPOCH + timedelta(microseconds=time_ns // 1000)
+    except OverflowError:
+        return f"{time_ns} ns"
+    return f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def duration_text(duration_ns: int | None) -> str:
+    """Write a duration so that its size can be seen at once."""
+    if duration_ns is None:
+        return "-"
+    seconds = duration_ns / 1e9
+    if abs(seconds) < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if abs(seconds) < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Align columns by spaces: for pipes, files and eyes that cannot see boxes."""
+    cells = [[" ".join(visible(cell).split()) for cell in row] for row in (columns, *rows)]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+    return "\n".join(lines)
+
+
+def rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Draw a table on the terminal, fitted to its width."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(" ".join(visible(cell).split())) for cell in row))
+    Console().print(table)
