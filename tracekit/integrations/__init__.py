@@ -1,22 +1,86 @@
 """Client libraries whose calls are recorded without a decorator.
 
-An integration is put in place when a run begins and its library has been imported by then; tracekit
-imports none of them by itself.
+An integration is put in place when a run begins or a replay is made ready: at once where the
+library has been imported, else the moment it is. tracekit imports none of them by itself.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
 
 _INTEGRATIONS = {"openai": "tracekit.integrations.openai"}
-"""Library → module of ours whose ``instrument`` may be called any number of times."""
+"""Library → module of ours; its ``instrument`` may be called any number of times."""
 _done: set[str] = set()
 
 
 def instrument_loaded() -> None:
-    """Put the integration of every library that this program has imported in place."""
-    for library, module in _INTEGRATIONS.items():
-        if library not in _done and library in sys.modules:
-            _done.add(library)
-            import_module(module).instrument()
+    """Put every integration in place: now, or as soon as its library is imported."""
+    for library in _INTEGRATIONS.keys() - _done:
+        if library in sys.modules and _initialised(sys.modules[library]):
+            _instrument(library)
+    if _INTEGRATIONS.keys() - _done and _watcher not in sys.meta_path:
+        sys.meta_path.insert(0, _watcher)
+
+
+instrument_all = instrument_loaded
+"""What a replay calls before it imports a planner, so that no client of its can be missed."""
+
+
+def _initialised(module: ModuleType) -> bool:
+    return not getattr(module.__spec__, "_initializing", False)
+
+
+def _instrument(library: str) -> None:
+    _done.add(library)
+    import_module(_INTEGRATIONS[library]).instrument()
+
+
+class _Watcher(MetaPathFinder):
+    """Sees a library being imported, and lets the usual finders find it."""
+
+    _asking = False
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in _INTEGRATIONS or name in _done or self._asking:
+            return None
+        self._asking = True
+        try:
+            spec = find_spec(name)
+        finally:
+            self._asking = False
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(name, spec.loader)
+        return spec
+
+
+class _Loader(Loader):
+    """Loads a library as its own loader does, then puts the integration in place."""
+
+    def __init__(self, library: str, loader: Loader) -> None:
+        self._library = library
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        if self._library not in _done:
+            _instrument(self._library)
+
+
+_watcher = _Watcher()

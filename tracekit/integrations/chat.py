@@ -1,0 +1,206 @@
+"""The chat-completions wire form: streams put together, and replies taken apart into streams.
+
+Pure: plain JSON in, plain JSON out; knows nothing of the client. How a provider cut a reply into
+chunks is not kept, so a rebuilt stream has the same content in fewer chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracekit.canonical import JsonValue, json_text, parse_json
+from tracekit.errors import InvalidJson, NotReplayable
+
+_NAMES = ("role", "type", "id", "index")
+"""Fields of a delta that are sent whole; other strings arrive in pieces."""
+_DERIVED = ("parsed", "parsed_arguments")
+"""Fields that the client adds to what the provider sent."""
+
+
+@dataclass
+class Accumulator:
+    """Chunks of one stream, put together to the response that would have been sent whole."""
+
+    _head: dict[str, Any] = field(default_factory=dict)
+    _choices: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def add(self, chunk: Mapping[str, Any]) -> None:
+        """Take in the next chunk."""
+        for name, value in chunk.items():
+            if name not in ("choices", "object") and (
+                value is not None or name not in self._head or name == "usage"
+            ):
+                self._head[name] = value if value is not None else self._head.get(name)
+        for part in chunk.get("choices") or []:
+            index = part.get("index", 0)
+            choice = self._choices.setdefault(index, {"index": index, "finish_reason": None})
+            _merge(choice.setdefault("message", {}), part.get("delta") or {})
+            if part.get("finish_reason") is not None:
+                choice["finish_reason"] = part["finish_reason"]
+            for name, entries in (part.get("logprobs") or {}).items():
+                known = choice.setdefault("logprobs", {})
+                known[name] = [*(known.get(name) or []), *(entries or [])]
+
+    def response(self) -> dict[str, JsonValue]:
+        """The response so far."""
+        choices = []
+        for _, choice in sorted(self._choices.items()):
+            message = {"role": "assistant", "content": None, **choice.get("message", {})}
+            if calls := message.get("tool_calls"):
+                message["tool_calls"] = [
+                    {name: value for name, value in call.items() if name != "index"}
+                    for call in calls
+                ]
+            choices.append({**choice, "message": message})
+        return {**self._head, "object": "chat.completion", "choices": choices}
+
+
+def _merge(known: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    for name, value in delta.items():
+        before = known.get(name)
+        if name == "tool_calls" and isinstance(value, list):
+            known[name] = _merge_calls(before or [], value)
+        elif isinstance(value, str) and isinstance(before, str) and name not in _NAMES:
+            known[name] = before + value
+        elif isinstance(value, Mapping):
+            known[name] = dict(before or {})
+            _merge(known[name], value)
+        elif value is not None or name not in known:
+            known[name] = value
+
+
+def _merge_calls(known: list[dict[str, Any]], deltas: Iterable[Mapping[str, Any]]) -> list[Any]:
+    by_index = {call["index"]: call for call in known}
+    for position, delta in enumerate(deltas):
+        call = by_index.setdefault(delta.get("index", position), {})
+        _merge(call, {"index": position, **delta})
+    return [by_index[index] for index in sorted(by_index)]
+
+
+@dataclass
+class EventLines:
+    """Reads the chunks out of the bytes of an event stream, however they are cut."""
+
+    _rest: bytes = b""
+
+    def feed(self, data: bytes) -> Iterator[dict[str, Any]]:
+        """Yield the chunks that are complete with ``data``."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            if not line.startswith(b"data:") or line.strip() == b"data: [DONE]":
+                continue
+            try:
+                chunk = parse_json(line[5:].decode("utf-8", "replace").strip())
+            except InvalidJson:
+                continue  # the client reports it; here it only says nothing
+            if isinstance(chunk, dict):
+                yield chunk
+
+
+def as_sent(response: JsonValue) -> JsonValue:
+    """A response without what the client derived from it."""
+    if isinstance(response, dict):
+        return {name: as_sent(value) for name, value in response.items() if name not in _DERIVED}
+    if isinstance(response, list):
+        return [as_sent(item) for item in response]
+    return response
+
+
+def as_response(reply: object, *, model: str) -> dict[str, Any]:
+    """A whole response, made from a reply that may be one, an assistant message, or a text.
+
+    Raises:
+        NotReplayable: it is none of them.
+    """
+    if isinstance(reply, dict) and isinstance(reply.get("choices"), list):
+        return reply
+    if isinstance(reply, str):
+        reply = {"role": "assistant", "content": reply}
+    if not isinstance(reply, dict) or not {"content", "tool_calls"} & reply.keys():
+        raise NotReplayable(
+            f"a chat completion cannot be answered with a value of type {type(reply).__name__}",
+            hint="give a chat-completions response, an assistant message or a text",
+        )
+    message = {"role": "assistant", "content": None, **reply}
+    if message.get("tool_calls"):
+        message["tool_calls"] = [_call(i, c) for i, c in enumerate(message["tool_calls"])]
+    reason = "tool_calls" if message.get("tool_calls") else "stop"
+    return {
+        "id": "chatcmpl-replayed",
+        "object": "chat.completion",
+        "created": 0,
+        "model": model,
+        "choices": [{"index": 0, "finish_reason": reason, "message": message}],
+    }
+
+
+def _call(position: int, call: Mapping[str, Any]) -> dict[str, Any]:
+    if "function" in call or call.get("type") == "custom":
+        return {"id": f"call_{position}", "type": "function", **call}
+    arguments = call.get("arguments", {})
+    text = arguments if isinstance(arguments, str) else json_text(arguments)
+    function = {"name": call.get("name", call.get("tool", "")), "arguments": text}
+    return {"id": call.get("id", f"call_{position}"), "type": "function", "function": function}
+
+
+def chunks(response: Mapping[str, Any], *, usage: bool) -> Iterator[dict[str, Any]]:
+    """Take a response apart into the chunks of a stream.
+
+    Args:
+        response: The whole response.
+        usage: Whether the usage comes in a chunk of its own at the end.
+    """
+    head = {n: v for n, v in response.items() if n not in ("choices", "usage", "object")}
+    head |= {"object": "chat.completion.chunk"}
+    for choice in response.get("choices") or []:
+        index, message = choice.get("index", 0), dict(choice.get("message") or {})
+        calls = message.pop("tool_calls", None) or []
+        if message:
+            yield {**head, "choices": [{"index": index, "delta": message, "finish_reason": None}]}
+        for position, call in enumerate(calls):
+            delta = {"tool_calls": [{"index": position, **call}]}
+            yield {**head, "choices": [{"index": index, "delta": delta, "finish_reason": None}]}
+        if (reason := choice.get("finish_reason")) is not None:
+            last = {"index": index, "delta": {}, "finish_reason": reason}
+            if choice.get("logprobs"):
+                last["logprobs"] = choice["logprobs"]
+            yield {**head, "choices": [last]}
+    if usage and response.get("usage") is not None:
+        yield {**head, "choices": [], "usage": response["usage"]}
+
+
+def event_stream(response: Mapping[str, Any], *, usage: bool) -> str:
+    """A response as the text of an event stream."""
+    lines = [f"data: {json_text(chunk)}\n\n" for chunk in chunks(response, usage=usage)]
+    return "".join([*lines, "data: [DONE]\n\n"])
+
+
+def ended_columns(response: JsonValue) -> dict[str, Any]:
+    """Columns of a model call that its response fills."""
+    if not isinstance(response, dict):
+        return {}
+    found = response.get("usage")
+    usage: Mapping[str, Any] = found if isinstance(found, dict) else {}
+    read = usage.get("prompt_tokens_details") or {}
+    written = usage.get("completion_tokens_details") or {}
+    columns: dict[str, Any] = {
+        "model": response.get("model"),
+        "usage_input": usage.get("prompt_tokens"),
+        "usage_output": usage.get("completion_tokens"),
+        "usage_cache_read": read.get("cached_tokens"),
+        "usage_cache_write": read.get("cache_write_tokens"),
+        "usage_reasoning": written.get("reasoning_tokens"),
+        "usage_raw": dict(usage) or None,
+    }
+    return {name: value for name, value in columns.items() if _fits(name, value)}
+
+
+def _fits(name: str, value: object) -> bool:
+    """Whether a provider's value fits its column; what does not is still in the response."""
+    if name == "usage_raw":
+        return isinstance(value, dict)
+    if name == "model":
+        return isinstance(value, str)
+    return isinstance(value, int) and not isinstance(value, bool)
