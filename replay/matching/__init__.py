@@ -1,0 +1,40 @@
+"""How a call of a replay finds its observation in the record.
+
+``Player`` is the way in. The rest is one idea a module: ``binding`` spells a call as the record
+would, ``aliases`` and ``lenses`` say when two calls are the same, ``shelves`` and ``library`` say
+which of several comes next, ``rungs`` looks for an answer, ``unmatched`` does without one.
+"""
+
+from __future__ import annotations
+
+from replay.matching.options import parse_ignore, parse_map, parse_unmatched, parse_window
+from replay.matching.player import EVIDENCE, Player
+from replay.matching.unmatched import not_in_recording
+from replay.matching.values import (
+    UNMATCHED,
+    Answer,
+    ArgumentMap,
+    AskedCall,
+    AskedPrompt,
+    Nearest,
+    Policies,
+    Unmatched,
+)
+
+__all__ = [
+    "EVIDENCE",
+    "UNMATCHED",
+    "Answer",
+    "ArgumentMap",
+    "AskedCall",
+    "AskedPrompt",
+    "Nearest",
+    "Player",
+    "Policies",
+    "Unmatched",
+    "not_in_recording",
+    "parse_ignore",
+    "parse_map",
+    "parse_unmatched",
+    "parse_window",
+]

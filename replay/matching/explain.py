@@ -1,0 +1,168 @@
+"""Why a call was answered as it was: one sentence, and only the fields that differ.
+
+Every difference says ``recorded`` or ``asked``. Nothing of this is shown to the planner under test:
+it would learn the answer.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+
+from rapidfuzz import fuzz, process
+
+from replay.matching.values import Nearest
+from replay.tape import RecordedCall, Tape
+from tracekit import jsontree
+from tracekit.canonical import JsonValue, canonical_text, json_text
+from tracekit.jsontree import Difference
+
+_LOOKED_BACK, _LOOKED_AHEAD = 64, 192
+"""Recorded calls compared for an explanation; the policy ``nearest`` compares all of them."""
+_SHORTLIST = 8
+_SHOWN = 3
+_NAMED = 32
+_LONGEST_VALUE = 60
+_TIMES = {1: "once", 2: "twice", 3: "three times", 4: "four times", 5: "five times"}
+
+
+def find_nearest(
+    tape: Tape, tool: str, asked: JsonValue, taken: Collection[int], *, around: int | None = None
+) -> Nearest | None:
+    """Find the recorded call of ``tool`` that is most like ``asked``; unused ones first.
+
+    Args:
+        tape: The record.
+        tool: What the record calls the tool.
+        asked: The arguments, spelt as the record would.
+        taken: Places that were used up.
+        around: Look only at calls near this place; at all of them where it is None.
+    """
+    places = tape.by_tool.get(tool, ())
+    if around is not None:
+        at = bisect_left(places, around)
+        places = places[max(0, at - _LOOKED_BACK) : at + _LOOKED_AHEAD]
+    if not places:
+        return None
+    # Stable, and backwards among the used ones: the latest is the likeliest to be meant.
+    ordered = [place for place in places if place not in taken]
+    ordered += [place for place in reversed(places) if place in taken]
+    best = max(
+        (tape.calls[place] for place in _shortlist(tape, ordered, asked)),
+        key=lambda recorded: similarity(recorded.arguments, asked),
+    )
+    return nearest_to(best, asked)
+
+
+def nearest_to(recorded: RecordedCall, asked: JsonValue) -> Nearest:
+    """Compare one recorded call with what was asked."""
+    return Nearest(
+        event_id=recorded.call.event_id,
+        decision=recorded.call.decision,
+        tool=recorded.call.tool,
+        differences=jsontree.differences(recorded.arguments, asked),
+        similarity=similarity(recorded.arguments, asked),
+    )
+
+
+def similarity(left: JsonValue, right: JsonValue) -> float:
+    """Measure how alike two arguments are, field by field: from 0 to 1, which is the same."""
+    ours, theirs = dict(jsontree.walk(left)), dict(jsontree.walk(right))
+    places = ours.keys() | theirs.keys()
+    if not places:
+        return 1.0
+    return sum(_alike(ours, theirs, place) for place in places) / len(places)
+
+
+def describe(nearest: Nearest) -> str:
+    """Name the nearest recorded call and the fields that differ."""
+    where = f"decision {nearest.decision}" if nearest.decision else "a call beneath another tool"
+    return f"nearest is {where}: {describe_differences(nearest.differences)}"
+
+
+def describe_differences(differences: Sequence[Difference]) -> str:
+    """Write differences, recorded against asked, the first few in full."""
+    if not differences:
+        return "no field differs"
+    shown = [_describe_one(difference) for difference in differences[:_SHOWN]]
+    if (more := len(differences) - _SHOWN) > 0:
+        shown.append(f"and {more} more")
+    return "; ".join(shown)
+
+
+def describe_missing_tool(tape: Tape, tool: str) -> str:
+    """Say that the record has no call of a tool, and which tools with a similar name it has."""
+    similar = process.extract(tool, list(tape.by_tool), scorer=fuzz.ratio, limit=3, score_cutoff=60)
+    if not tape.by_tool:
+        return "the recording has no tool calls"
+    if not similar:
+        return f"the recording has no call of it, only of {', '.join(sorted(tape.by_tool)[:5])}"
+    return f"the recording has no call of it; similar names: {', '.join(s[0] for s in similar)}"
+
+
+def times(count: int) -> str:
+    """Write a number of times."""
+    return _TIMES.get(count, f"{count} times")
+
+
+def describe_writes(tape: Tape, recorded: RecordedCall, own: frozenset[str]) -> str:
+    """Say which writes stand between what a read saw when recorded and what it would see now."""
+    missing = recorded.call.write_set - own
+    added = own - recorded.call.write_set
+    said = []
+    if missing:
+        said.append(f"recorded after {_names(tape, missing)}, which this replay has not done")
+    if added:
+        said.append(f"asked after {_names(tape, added)}, which it was recorded before")
+    return "; ".join(said)
+
+
+def shorten(value: JsonValue) -> str:
+    """Write a value in at most sixty characters."""
+    text = json_text(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+
+
+def _describe_one(difference: Difference) -> str:
+    place = difference.pointer or "arguments"
+    match difference.kind:
+        case "changed":
+            return (
+                f"{place}: recorded {shorten(difference.left)}, asked {shorten(difference.right)}"
+            )
+        case "added":
+            return f"{place}: not recorded, asked {shorten(difference.right)}"
+        case "removed":
+            return f"{place}: recorded {shorten(difference.left)}, not asked"
+
+
+def _names(tape: Tape, events: Collection[str]) -> str:
+    if len(events) > _NAMED:
+        return f"{len(events)} writes"
+    known = [tape.find(event) for event in events]
+    found = sorted((r for r in known if r is not None), key=lambda r: r.index)
+    names = [f"{r.call.tool} (decision {r.call.decision})" for r in found]
+    if len(found) < len(known):
+        names.append("a write that the recording does not have")
+    if (more := len(names) - _SHOWN) > 0:
+        names = [*names[:_SHOWN], f"{more} more"]
+    return " and ".join(names)
+
+
+def _shortlist(tape: Tape, places: Sequence[int], asked: JsonValue) -> list[int]:
+    """Pick the few whose text is most alike; fields are compared for those only."""
+    if len(places) <= _SHORTLIST:
+        return list(places)
+    texts = {place: canonical_text(tape.calls[place].arguments) for place in places}
+    found = process.extract(canonical_text(asked), texts, scorer=fuzz.ratio, limit=_SHORTLIST)
+    position = {place: at for at, place in enumerate(places)}
+    return sorted((place for _, _, place in found), key=lambda place: position[place])
+
+
+def _alike(left: dict[str, JsonValue], right: dict[str, JsonValue], place: str) -> float:
+    if place not in left or place not in right:
+        return 0.0
+    ours, theirs = left[place], right[place]
+    if isinstance(ours, str) and isinstance(theirs, str):
+        return max(fuzz.ratio(ours, theirs), fuzz.token_sort_ratio(ours, theirs)) / 100
+    return 0.0 if jsontree.differences(ours, theirs) else 1.0

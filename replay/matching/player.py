@@ -1,0 +1,242 @@
+"""The cursor over a tape: decides how each call of a replay is answered, and executes none.
+
+A call goes down the rungs until one holds: unused and equal; equal after aliases and matchers; a
+reading given again; a reading of another state of the world; and, where the record has no answer,
+what the user wants. Not thread-safe: whoever runs the replay asks one question at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from replay.matching import rungs
+from replay.matching.aliases import Aliases
+from replay.matching.explain import times
+from replay.matching.library import Library
+from replay.matching.prompts import PromptPlayer
+from replay.matching.question import Question, ask
+from replay.matching.rungs import Found
+from replay.matching.unmatched import answer_unmatched
+from replay.matching.values import Answer, AskedCall, AskedPrompt, Policies
+from replay.matching.writes import WritesSoFar
+from replay.tape import RecordedCall, Tape
+from tracekit.canonical import JsonValue
+from tracekit.events import ContentState, Rung
+from tracekit.trajectory import Call, Observation
+
+EVIDENCE: tuple[Rung, ...] = ("exact", "normalised")
+"""Rungs whose observations taint nothing."""
+
+_DOWN = (rungs.beneath_same, rungs.fresh, rungs.beneath, rungs.again, rungs.stale)
+_NOT_KEPT: dict[ContentState, str] = {
+    "absent": "it has no observation: only a digest was kept, or the recording ended before it did",
+    "truncated": "its observation was described or cut, not kept whole",
+    "redacted": "its observation was redacted whole",
+    "reference": "its observation is no longer stored",
+}
+
+
+class Player:
+    """One replay's way through a tape: what was used up, and what it has written so far."""
+
+    def __init__(self, tape: Tape, policies: Policies | None = None) -> None:
+        self.tape = tape
+        self.policies = policies or Policies()
+        self._library = Library(tape)
+        self._aliases = Aliases()
+        self._writes = WritesSoFar()
+        self._prompts = PromptPlayer(tape, self._aliases)
+        self._asked_for: set[int] = set()
+        self._asks: Counter[tuple[str, str]] = Counter()
+        self._waiting: dict[str, RecordedCall] = {}
+        self._shares: Counter[Rung] = Counter()
+        self._prompt_shares: Counter[Rung] = Counter()
+        self._answers = 0
+        self._tainted_from: int | None = None
+
+    def call(self, asked: AskedCall) -> Answer:
+        """Decide how ``asked`` is answered."""
+        question = ask(asked, self.tape, self.policies, self._aliases, self._writes)
+        self._asks[question.tool, question.first.key] += 1
+        found = next((f for look in _DOWN if (f := look(self._library, question))), None)
+        answer = self._unmatched(question) if found is None else self._serve(question, found)
+        self._shares[answer.rung] += 1
+        self._count(answer)
+        return answer
+
+    def prompt(self, asked: AskedPrompt) -> Answer | None:
+        """Find the recorded reply to an equal prompt; None where the record has none."""
+        return self._count_prompt(self._prompts.answer(asked))
+
+    def prompt_by_position(self, asked: AskedPrompt) -> Answer | None:
+        """Give the next unused reply whatever was asked, always tainted; None at the end."""
+        return self._count_prompt(self._prompts.by_position(asked))
+
+    def explain_prompt(self, asked: AskedPrompt) -> str:
+        """Say where a prompt that is not in the record parts from the one expected next."""
+        return self._prompts.explain(asked)
+
+    def note_result(self, asked: AskedCall, observation: Observation) -> None:
+        """Take note of what a call came back with that was simulated or really made."""
+        recorded = self._waiting.pop(asked.span_id, None)
+        if observation.is_error or asked.effect in ("pure", "read"):
+            return
+        if recorded is not None and recorded.call.event_id in self.tape.counted_writes:
+            self._writes.add(recorded.call.event_id, recorded.call.contract)
+        else:
+            self._writes.add(f"new {self._answers} {asked.span_id}", asked.contract)
+
+    def mint(self, kind: str, site: str, occurrence: int) -> JsonValue | None:
+        """Return the clock, id or random value that the recorded run was given there."""
+        return self.tape.mint(kind, site, occurrence)
+
+    def note_mint(self, kind: str, site: str, occurrence: int, value: JsonValue) -> None:
+        """Let a value that the replay was given stand for the recorded one of the same place."""
+        recorded = self.tape.mint(kind, site, occurrence)
+        if recorded is not None:
+            self._aliases.pair(value, recorded)
+
+    def advance_to(self, decision: int) -> None:
+        """Use up the calls of all decisions before ``decision``, as if the replay had made them."""
+        for recorded in self.tape.calls:
+            if 0 < recorded.call.decision < decision and recorded.index not in self._library.taken:
+                self._use_up(recorded)
+
+    def unconsumed(self) -> tuple[Call, ...]:
+        """Return the recorded calls that the replay never asked for; covered ones never count."""
+        gone = self._library.taken | self._asked_for
+        return tuple(
+            recorded.call
+            for recorded in self.tape.calls
+            if recorded.call.covered_by is None and recorded.index not in gone
+        )
+
+    def shares(self) -> dict[Rung, int]:
+        """Count the calls answered on each rung."""
+        return dict(self._shares)
+
+    def prompt_shares(self) -> dict[Rung, int]:
+        """Count the prompts answered on each rung."""
+        return dict(self._prompt_shares)
+
+    @property
+    def tainted_from(self) -> int | None:
+        """The number, from 1, of the first answer that was no evidence; None where all were."""
+        return self._tainted_from
+
+    def _serve(self, question: Question, found: Found) -> Answer:
+        recorded = self.tape.calls[found.place]
+        if found.rung == "stale" and self.policies.stale == "error":
+            self._asked_for.add(found.place)
+            return self._unmatched(question, why=found.why, recorded=recorded, refuse=True)
+        if not found.again:
+            self._use_up(recorded, done=recorded.servable)
+        if not recorded.servable:
+            return self._unmatched(question, why=_not_kept(recorded), recorded=recorded)
+        why = found.why
+        if found.rung == "reused":
+            self._account(question, found)
+            why = self._how_often(question, recorded)
+        where = _place_of(recorded)
+        return Answer(
+            rung=found.rung,
+            observation=recorded.call.observation,
+            tainted=found.tainted or found.rung not in EVIDENCE,
+            ambiguous=found.ambiguous,
+            recorded=recorded.call.event_id,
+            explanation=f"{question.asked.tool}: {where}" + (f", {why}" if why else ""),
+        )
+
+    def _unmatched(
+        self,
+        question: Question,
+        *,
+        why: str | None = None,
+        recorded: RecordedCall | None = None,
+        refuse: bool = False,
+    ) -> Answer:
+        answer = answer_unmatched(
+            self.tape,
+            self.policies,
+            question,
+            self._library,
+            why=why if why is not None else self._used_up(question),
+            recorded=recorded,
+            forced="error" if refuse else None,
+        )
+        if recorded is not None and answer.observation is None:
+            self._waiting[question.asked.span_id] = recorded
+        if answer.rung == "nearest" and (like := self.tape.find(answer.recorded or "")):
+            self._asked_for.add(like.index)
+        return answer
+
+    def _use_up(self, recorded: RecordedCall, *, done: bool = True) -> None:
+        """Take a call and, in silence, all that it covers; count the writes among them."""
+        event = recorded.call.event_id
+        for place in (recorded.index, *self.tape.beneath.get(event, ())):
+            if place in self._library.taken:
+                continue
+            self._library.take(place)
+            one = self.tape.calls[place]
+            if done and one.call.event_id in self.tape.counted_writes:
+                self._writes.add(one.call.event_id, one.call.contract)
+        self._prompts.consume(self.tape.prompts_beneath.get(event, ()))
+
+    def _account(self, question: Question, found: Found) -> None:
+        """Let a reading given again stand for one that is still unused, so that none seems missing.
+
+        That one saw another state of the world; but the planner did ask, as often as was recorded.
+        """
+        queue = found.shelf.queue(None, covered=False)
+        gone = self._library.taken | self._asked_for if self._asked_for else self._library.taken
+        if queue is not None and (place := queue.next(question.asked.path, gone)) is not None:
+            self._asked_for.add(place)
+
+    def _how_often(self, question: Question, recorded: RecordedCall) -> str:
+        covering = self.tape.find(recorded.call.covered_by or "")
+        if covering is not None:
+            return f"recorded only beneath {covering.call.tool}, which was served whole"
+        places = self._recorded_places(question)
+        asked = self._asks[question.tool, question.first.key]
+        if asked <= len(places):
+            return "given again, since no write came between"
+        return f"recorded {times(len(places))}, asked {times(asked)}"
+
+    def _used_up(self, question: Question) -> str | None:
+        """Say why equal calls of the record do not answer; None where there are none."""
+        places = self._recorded_places(question)
+        if not places:
+            return None
+        covering = self.tape.find(self.tape.calls[places[0]].call.covered_by or "")
+        if covering is not None:
+            return f"recorded only beneath {covering.call.tool}, which was served whole"
+        asked = self._asks[question.tool, question.first.key]
+        often = f"recorded {times(len(places))}, asked {times(max(asked, len(places) + 1))}"
+        return f"{often}; a write is answered as often as it was recorded"
+
+    def _recorded_places(self, question: Question) -> tuple[int, ...]:
+        places = self.tape.by_key.get((question.tool, question.first.key), ())
+        planned = tuple(p for p in places if self.tape.calls[p].call.covered_by is None)
+        return planned or places
+
+    def _count(self, answer: Answer) -> None:
+        self._answers += 1
+        if answer.tainted and self._tainted_from is None:
+            self._tainted_from = self._answers
+
+    def _count_prompt(self, answer: Answer | None) -> Answer | None:
+        if answer is not None:
+            self._prompt_shares[answer.rung] += 1
+            self._count(answer)
+        return answer
+
+
+def _place_of(recorded: RecordedCall) -> str:
+    call = recorded.call
+    return f"decision {call.decision}" if call.decision else "made beneath another tool call"
+
+
+def _not_kept(recorded: RecordedCall) -> str:
+    state = recorded.call.observation.state
+    said = _NOT_KEPT.get(state, f"its observation was not kept (state {state})")
+    return f"recorded as {_place_of(recorded)}, but {said}"

@@ -1,0 +1,148 @@
+"""An asked call in all the ways in which the record may know it, the most exact first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from replay.matching.aliases import Aliases
+from replay.matching.binding import recorded_tool, spellings
+from replay.matching.lenses import EXACT, Lens, idempotency_lens, matcher_lens
+from replay.matching.shelves import WriteSet
+from replay.matching.values import AskedCall, Policies
+from replay.matching.writes import WritesSoFar
+from replay.tape import Tape
+from tracekit.canonical import JsonValue
+from tracekit.contract import Contract
+from tracekit.events import Effect, Rung
+
+Nature = Literal["pure", "read", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One spelling of the arguments, seen through one lens."""
+
+    lens: Lens
+    arguments: JsonValue
+    key: str
+    rung: Rung
+
+
+class Question:
+    """An asked call, bound to the record.
+
+    Attempts are made as they are needed: nearly every call is found by the first.
+    """
+
+    def __init__(
+        self,
+        asked: AskedCall,
+        tool: str,
+        nature: Nature,
+        contract: Contract | None,
+        write_set: WriteSet,
+        attempts: Iterator[Attempt],
+    ) -> None:
+        self.asked = asked
+        self.tool = tool
+        """What the record calls it."""
+        self.nature = nature
+        self.contract = contract
+        """The recorded contract."""
+        self.write_set = write_set
+        """What it would see of the replay's own writes; None where that does not matter."""
+        self._coming = attempts
+        self._made: list[Attempt] = []
+
+    @property
+    def first(self) -> Attempt:
+        """The call as it was asked."""
+        return next(self.attempts())
+
+    @property
+    def arguments(self) -> JsonValue:
+        """The arguments as the record would spell them."""
+        return self.first.arguments
+
+    @property
+    def effect(self) -> Effect:
+        """The effect under which policies are looked up; of the two kinds of write, as declared."""
+        if self.nature != "write":
+            return self.nature
+        return "unknown" if self.asked.effect == "unknown" else "write"
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Yield the ways to look it up."""
+        yield from self._made
+        for attempt in self._coming:
+            self._made.append(attempt)
+            yield attempt
+
+
+def ask(
+    asked: AskedCall, tape: Tape, policies: Policies, aliases: Aliases, writes: WritesSoFar
+) -> Question:
+    """Bind ``asked`` to the record."""
+    tool = recorded_tool(asked, tape, policies.maps)
+    nature = _nature(asked.effect, tape.effect(tool))
+    contract = tape.contracts.get(tool)
+    return Question(
+        asked=asked,
+        tool=tool,
+        nature=nature,
+        contract=contract,
+        write_set=writes.seen_by(tape.declared(tool)) if nature == "read" else None,
+        attempts=_attempts(asked, tool, nature, tape, policies, aliases),
+    )
+
+
+def _nature(asked: Effect, recorded: Effect | None) -> Nature:
+    """Take the more careful of two declarations; a declared effect replaces an unknown one."""
+    if asked in ("write", "unknown") or recorded == "write":
+        return "write"
+    if asked == "pure" and recorded in (None, "pure", "unknown"):
+        return "pure"
+    return "read"
+
+
+def _attempts(
+    asked: AskedCall,
+    tool: str,
+    nature: Nature,
+    tape: Tape,
+    policies: Policies,
+    aliases: Aliases,
+) -> Iterator[Attempt]:
+    known: list[JsonValue] = []
+    for spelling in spellings(asked, tool, tape, policies.maps):
+        known.append(spelling.arguments)
+        yield _attempt(EXACT, spelling.arguments, "exact" if spelling.same else "normalised")
+    aliased = [variant for arguments in known for variant in aliases.variants(arguments)]
+    for arguments in aliased:
+        yield _attempt(EXACT, arguments, "normalised")
+    for lens in _lenses(asked, tool, nature, tape, policies):
+        for arguments in (*known, *aliased):
+            yield _attempt(lens, arguments, "normalised")
+
+
+def _attempt(lens: Lens, arguments: JsonValue, rung: Rung) -> Attempt:
+    return Attempt(lens, arguments, lens.key(arguments), rung)
+
+
+def _lenses(
+    asked: AskedCall, tool: str, nature: Nature, tape: Tape, policies: Policies
+) -> Iterator[Lens]:
+    """Yield the lenses beside the exact one; a write has its declared idempotency key only."""
+    recorded = tape.contracts.get(tool)
+    declares = recorded if recorded is not None and recorded.idempotency_field else asked.contract
+    if (lens := idempotency_lens(declares)) is not None:
+        yield lens
+    if nature == "write":
+        return
+    names = (tool, asked.tool)
+    ignore = tuple(p for name in dict.fromkeys(names) for p in policies.ignores.get(name, ()))
+    windows = {p: s for name in names for p, s in policies.windows.get(name, {}).items()}
+    if (lens := matcher_lens((recorded, asked.contract), ignore, windows)) is not None:
+        yield lens

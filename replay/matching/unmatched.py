@@ -1,0 +1,115 @@
+"""What happens to a call that the record cannot answer: the user's policy, within what is safe.
+
+A write is never answered by likeness and never sent out live, whatever the policy says.
+"""
+
+from __future__ import annotations
+
+from replay.matching.explain import describe, describe_missing_tool, find_nearest
+from replay.matching.library import Library
+from replay.matching.question import Question
+from replay.matching.values import Answer, Nearest, Policies, Unmatched
+from replay.tape import RecordedCall, Tape
+from tracekit.trajectory import Observation
+
+ERROR_TYPE = "NotInRecording"
+"""``error_type`` of the observation that the planner gets."""
+
+
+def answer_unmatched(
+    tape: Tape,
+    policies: Policies,
+    question: Question,
+    library: Library,
+    *,
+    why: str | None = None,
+    recorded: RecordedCall | None = None,
+    forced: Unmatched | None = None,
+) -> Answer:
+    """Answer by policy.
+
+    Args:
+        tape: The record.
+        policies: What the user wants.
+        question: What was asked.
+        library: What was used up.
+        why: Why the record cannot answer; found out where it is not given.
+        recorded: The equal recorded call, where there is one that cannot be served.
+        forced: The policy to follow instead of the user's.
+    """
+    wanted = forced or policies.for_unmatched(question.asked.tool, question.effect)
+    nearest = None
+    if recorded is None:
+        nearest = find_nearest(
+            tape,
+            question.tool,
+            question.arguments,
+            library.taken,
+            around=None if wanted == "nearest" else library.last_taken,
+        )
+    policy, refusal = _allowed(wanted, question, policies, tape, nearest)
+    said = why if why is not None else _why(tape, question, nearest)
+    explanation = f"{question.asked.tool}: {said}"
+    if refusal:
+        explanation += f" ({refusal})"
+    found = recorded.call.event_id if recorded is not None else None
+    observation: Observation | None = None
+    if policy == "error":
+        observation = not_in_recording(question.asked.tool)
+    elif policy == "nearest" and nearest is not None:
+        found = nearest.event_id
+        like = tape.find(found)
+        observation = like.call.observation if like is not None else None
+    return Answer(
+        rung=policy,
+        observation=observation,
+        tainted=True,
+        recorded=found,
+        explanation=explanation,
+        nearest=nearest,
+    )
+
+
+def not_in_recording(tool: str) -> Observation:
+    """Make the error that a planner sees. It says nothing of what was recorded instead."""
+    message = f"{tool}: not in the recording"
+    return Observation(
+        value={"error": "not_in_recording", "tool": tool, "message": message},
+        state="captured",
+        is_error=True,
+        error_type=ERROR_TYPE,
+        error_message=message,
+    )
+
+
+def _why(tape: Tape, question: Question, nearest: Nearest | None) -> str:
+    if nearest is None:
+        return f"not in the recording; {describe_missing_tool(tape, question.tool)}"
+    return f"not in the recording; {describe(nearest)}"
+
+
+def _allowed(
+    wanted: Unmatched,
+    question: Question,
+    policies: Policies,
+    tape: Tape,
+    nearest: Nearest | None,
+) -> tuple[Unmatched, str]:
+    """Return the policy that may be followed, and why it is not the one that was wanted."""
+    writes = question.nature == "write"
+    if wanted == "live":
+        if writes:
+            return "error", "a write is never sent out live"
+        if question.asked.tool not in policies.live:
+            return "error", f"live, but {question.asked.tool} is not among the live tools"
+    if wanted == "nearest":
+        if writes:
+            return "error", "a write is never answered by the nearest one"
+        if nearest is None:
+            return "error", ""
+        if nearest.similarity < policies.similarity:
+            return "error", f"similarity {nearest.similarity:.2f}, below {policies.similarity:.2f}"
+        recorded = tape.find(nearest.event_id)
+        if recorded is None or not recorded.servable:
+            return "error", "the observation of the nearest call was not kept"
+    return wanted, ""

@@ -1,0 +1,128 @@
+"""What is asked of a tape, under which policies, and what is answered. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from tracekit.canonical import JsonValue
+from tracekit.contract import Contract
+from tracekit.errors import UsageError
+from tracekit.events import Effect, Rung
+from tracekit.jsontree import Difference
+from tracekit.trajectory import Observation
+
+Unmatched = Literal["error", "stop", "nearest", "simulate", "live", "sandbox"]
+UNMATCHED: tuple[Unmatched, ...] = get_args(Unmatched)
+StalePolicy = Literal["serve", "error"]
+STALE: tuple[StalePolicy, ...] = get_args(StalePolicy)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCall:
+    """A tool call that the planner under test makes."""
+
+    tool: str
+    arguments: Mapping[str, JsonValue]
+    """Bound to the signature of the tool as it is now, defaults filled in."""
+    effect: Effect
+    contract: Contract | None = None
+    path: tuple[str, ...] = ()
+    span_id: str = ""
+    kind: Literal["tool_call", "retrieval"] = "tool_call"
+    under: str | None = None
+    """Span id of the asked call around it whose body is really running (live, sandbox)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPrompt:
+    """A request that the planner under test sends to its model."""
+
+    prompt: JsonValue
+    prompt_hash: str | None = None
+    name: str = ""
+    path: tuple[str, ...] = ()
+    span_id: str = ""
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentMap:
+    """A rename: what the record calls ``old_tool`` (and its argument) is asked as ``new_tool``."""
+
+    old_tool: str
+    new_tool: str
+    old_pointer: str | None = None
+    new_pointer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What a replay does with a call that the record does not hold, and how exactly it compares."""
+
+    unmatched: Mapping[str, Unmatched] = field(default_factory=dict)
+    """By tool, by effect, or ``*`` for all others; ``error`` where nothing is said."""
+    stale: StalePolicy = "serve"
+    similarity: float = 0.75
+    """What ``nearest`` asks for at least; 1 is the same."""
+    live: frozenset[str] = frozenset()
+    """Tools that read and may really be called."""
+    maps: tuple[ArgumentMap, ...] = ()
+    ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tool → JSON pointers of arguments that do not matter; for reads only."""
+    windows: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Tool → JSON pointer → seconds by which a time may differ; for reads only."""
+
+    def __post_init__(self) -> None:
+        for name, policy in self.unmatched.items():
+            if policy not in UNMATCHED:
+                raise UsageError(
+                    f"policy {policy!r} for unmatched calls of {name!r} is not known",
+                    hint=f"one of {', '.join(UNMATCHED)}",
+                )
+        if self.stale not in STALE:
+            raise UsageError(
+                f"policy {self.stale!r} for stale observations is not known",
+                hint=f"one of {', '.join(STALE)}",
+            )
+        if not 0 <= self.similarity <= 1:
+            raise UsageError(f"similarity {self.similarity} is not between 0 and 1")
+
+    def for_unmatched(self, tool: str, effect: Effect) -> Unmatched:
+        """Return the policy that was asked for, the most specific first; allowed or not."""
+        if tool in self.unmatched:
+            return self.unmatched[tool]
+        if tool in self.live and effect in ("pure", "read"):
+            return "live"
+        return self.unmatched.get(effect, self.unmatched.get("*", "error"))
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The recorded call that comes closest to the asked one, and where the two differ."""
+
+    event_id: str
+    decision: int
+    """Number of its decision; 0 where it was made beneath another tool call."""
+    tool: str
+    differences: tuple[Difference, ...]
+    """``left`` is recorded, ``right`` is asked."""
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the record has to say to a call or a prompt."""
+
+    rung: Rung
+    observation: Observation | None
+    """None for ``stop``, and where somebody else makes it: ``simulate``, ``live``, ``sandbox``."""
+    tainted: bool = False
+    """Whether what depends on it is no evidence. Taint is passed on by whoever runs the replay."""
+    ambiguous: bool = False
+    """The record held several equally good observations and they differ."""
+    recorded: str | None = None
+    """``event_id`` of the recorded call whose observation it is, or would have been."""
+    explanation: str = ""
+    nearest: Nearest | None = None

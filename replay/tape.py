@@ -1,0 +1,214 @@
+"""The observations of a run, indexed and ready to be played.
+
+A tape never changes; what a replay has used up is kept by its ``Player`` (``replay.matching``). So
+one tape serves any number of replays. Every exact question is one look-up, however long the run.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self, TypeVar
+
+from tracekit.canonical import JsonValue, digest
+from tracekit.contract import Contract
+from tracekit.events import Effect
+from tracekit.trajectory import Call, ModelCall, Observation, Trajectory
+
+K = TypeVar("K")
+
+_HARM: tuple[Effect, ...] = ("write", "unknown", "read", "pure")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedCall:
+    """A call of the record, spelt by its contract."""
+
+    index: int
+    """Its place on the tape: the calls of all decisions in order, then the covered ones."""
+    call: Call
+    contract: Contract | None
+    arguments: JsonValue
+    """Bound arguments with the recorded defaults filled in."""
+    key: str
+    """Digest of ``arguments``."""
+    racing: frozenset[str] = frozenset()
+    """Successful writes under way at the same time: the record does not say whether it saw them."""
+
+    @property
+    def changed_the_world(self) -> bool:
+        """Whether it may write and succeeded."""
+        return self.call.writes and not self.call.observation.is_error and not self.call.refused
+
+    @property
+    def servable(self) -> bool:
+        """Whether its observation can be given to a planner."""
+        return is_servable(self.call.observation)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedPrompt:
+    """A model call of the record."""
+
+    index: int
+    model_call: ModelCall
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """The record of one run, indexed by what can be asked."""
+
+    trajectory: Trajectory
+    calls: tuple[RecordedCall, ...]
+    prompts: tuple[RecordedPrompt, ...]
+    contracts: Mapping[str, Contract]
+    """The recorded contract of each tool."""
+    by_tool: Mapping[str, tuple[int, ...]]
+    by_key: Mapping[tuple[str, str], tuple[int, ...]]
+    """(tool, digest of the arguments) → places on the tape, in recorded order."""
+    beneath: Mapping[str, tuple[int, ...]]
+    """``event_id`` of a call → places of all calls it covers, at any depth."""
+    prompts_beneath: Mapping[str, tuple[int, ...]]
+    """``event_id`` of a call → places of all model calls that it covers."""
+    counted_writes: frozenset[str]
+    """The successful writes that the write sets of this record speak of."""
+    _mints: Mapping[tuple[str, str, int], JsonValue] = field(repr=False)
+    _by_event: Mapping[str, RecordedCall] = field(repr=False)
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> Self:
+        """Index ``trajectory``."""
+        contracts = _contracts(trajectory)
+        calls = tuple(_recorded(trajectory, contracts))
+        return cls(
+            trajectory=trajectory,
+            calls=calls,
+            prompts=tuple(
+                RecordedPrompt(index, model) for index, model in enumerate(trajectory.model_calls)
+            ),
+            contracts=contracts,
+            by_tool=_grouped((c.call.tool, c.index) for c in calls),
+            by_key=_grouped(((c.call.tool, c.key), c.index) for c in calls),
+            beneath=_grouped(_coverage(calls, ((c.call.covered_by, c.index) for c in calls))),
+            prompts_beneath=_grouped(
+                _coverage(
+                    calls,
+                    ((m.covered_by, place) for place, m in enumerate(trajectory.model_calls)),
+                )
+            ),
+            counted_writes=frozenset(
+                c.call.event_id for c in calls if c.changed_the_world and c.call.covered_by is None
+            ).union(*{c.call.write_set for c in calls}),
+            _mints={(m.kind, m.site, m.occurrence): m.value for m in trajectory.mints},
+            _by_event={c.call.event_id: c for c in calls},
+        )
+
+    def effect(self, tool: str) -> Effect | None:
+        """Return the most harmful effect recorded for ``tool``; None where it was never called."""
+        found = {self.calls[place].call.effect for place in self.by_tool.get(tool, ())}
+        return next((effect for effect in _HARM if effect in found), None)
+
+    def declared(self, tool: str) -> Contract | None:
+        """Return the contract that the calls of ``tool`` carry; write sets were made by that."""
+        places = self.by_tool.get(tool, ())
+        return self.calls[places[0]].call.contract if places else None
+
+    def mint(self, kind: str, site: str, occurrence: int) -> JsonValue | None:
+        """Return the value that the recorded run was given there, if it was given one."""
+        return self._mints.get((kind, site, occurrence))
+
+    def find(self, event_id: str) -> RecordedCall | None:
+        """Return the call of that event."""
+        return self._by_event.get(event_id)
+
+
+def is_servable(observation: Observation) -> bool:
+    """Tell whether an observation is kept well enough to be given to a planner.
+
+    A described, redacted-away or cut value is not what came back; an error is, by class and text.
+    """
+    if observation.state == "captured":
+        return True
+    return observation.is_error and bool(observation.error_type or observation.error_message)
+
+
+def prompt_key(prompt: JsonValue) -> str | None:
+    """Digest a prompt without the name of the model, which is compared by itself."""
+    if prompt is None:
+        return None
+    if isinstance(prompt, dict):
+        return digest({name: value for name, value in prompt.items() if name != "model"})
+    return digest(prompt)
+
+
+def _contracts(trajectory: Trajectory) -> dict[str, Contract]:
+    """Take a tool's contract from its calls; from what was offered where those carry none."""
+    found: dict[str, Contract] = {}
+    for call in (*trajectory.calls, *trajectory.covered):
+        if call.contract is not None:
+            found.setdefault(call.tool, call.contract)
+    for contract in trajectory.tools:
+        found.setdefault(contract.name, contract)
+    return found
+
+
+def _recorded(trajectory: Trajectory, contracts: Mapping[str, Contract]) -> Iterator[RecordedCall]:
+    calls = (*trajectory.calls, *trajectory.covered)
+    racing = _racing(calls)
+    for index, call in enumerate(calls):
+        contract = contracts.get(call.tool)
+        arguments = call.arguments
+        if contract is not None and isinstance(arguments, dict):
+            arguments = contract.normalise(arguments)
+        yield RecordedCall(
+            index=index,
+            call=call,
+            contract=contract,
+            arguments=arguments,
+            key=digest(arguments),
+            racing=racing.get(call.event_id, frozenset()),
+        )
+
+
+def _racing(calls: Sequence[Call]) -> dict[str, frozenset[str]]:
+    """Find for each call the writes that overlapped it in time."""
+    timed = sorted(
+        (c.ts_start_ns, c.ts_end_ns, place)
+        for place, c in enumerate(calls)
+        if c.ts_start_ns is not None and c.ts_end_ns is not None
+    )
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    under_way: list[tuple[int, int]] = []
+    for start, end, place in timed:
+        under_way = [(other, until) for other, until in under_way if until > start]
+        for other, _ in under_way:
+            _note_race(found, calls[other], calls[place])
+            _note_race(found, calls[place], calls[other])
+        under_way.append((place, end))
+    return {event: frozenset(writes) for event, writes in found.items()}
+
+
+def _note_race(found: defaultdict[str, set[str]], write: Call, call: Call) -> None:
+    if write.writes and not write.observation.is_error and write.event_id not in call.write_set:
+        found[call.event_id].add(write.event_id)
+
+
+def _coverage(
+    calls: Sequence[RecordedCall], edges: Iterable[tuple[str | None, int]]
+) -> Iterator[tuple[str, int]]:
+    """Yield (event id of a call, place of what stands beneath it), at any depth."""
+    above = {c.call.event_id: c.call.covered_by for c in calls}
+    for parent, place in edges:
+        seen: set[str] = set()
+        while parent is not None and parent not in seen:
+            yield parent, place
+            seen.add(parent)
+            parent = above.get(parent)
+
+
+def _grouped(pairs: Iterable[tuple[K, int]]) -> dict[K, tuple[int, ...]]:
+    found: defaultdict[K, list[int]] = defaultdict(list)
+    for key, place in pairs:
+        found[key].append(place)
+    return {key: tuple(places) for key, places in found.items()}
