@@ -35,7 +35,7 @@ def _write_scalar(encoder: Encoder, task: Task) -> JsonValue:
 
     array: Any = numpy.asarray(task.obj)
     plain = array.item() if array.dtype.kind in "biufc" else None
-    if type(plain) in (bool, int, float, complex) and not (plain == 0 and array.dtype.kind in "fc"):
+    if type(plain) in (bool, int, float, complex):
         part = encoder.nested(plain, task.depth)
         if not part.types:
             encoder.tag(task, ["npscalar", array.dtype.str])

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from tracekit.canonical.encoding import HANDLERS, Encoded, Encoder, Task, is_plain_float
+from tracekit.canonical.encoding import HANDLERS, Encoded, Encoder, Task
 from tracekit.canonical.text import SAFE_INT, canonical_bytes, name_special_float, spell_integer
 
 Reader = Callable[[Any, list[Any]], object]
@@ -47,10 +47,10 @@ def _read_int(view: Any, _rest: list[Any]) -> int:
 
 def _float(encoder: Encoder, task: Task) -> JsonValue:
     number = cast("float", task.obj)
-    if is_plain_float(number):
+    if number - number == 0:
         return number
     encoder.tag(task, "float")
-    return {"$float": name_special_float(number) if number - number != 0 else repr(number)}
+    return {"$float": name_special_float(number)}
 
 
 def _str(encoder: Encoder, task: Task) -> JsonValue:
@@ -312,7 +312,7 @@ def _read_defaultdict(view: Any, rest: list[Any]) -> object:
 
 
 def _read_float(view: Any, _rest: list[Any]) -> float:
-    return float(view["$float"] if isinstance(view, dict) else view)
+    return float(view["$float"])
 
 
 HANDLERS.update(
@@ -350,7 +350,6 @@ READERS.update(
     {
         "int": _read_int,
         "float": _read_float,
-        "-0.0": lambda _view, _rest: -0.0,
         "str": _read_str,
         "bytes": _read_bytes,
         "bytearray": lambda view, rest: bytearray(_read_bytes(view, rest)),

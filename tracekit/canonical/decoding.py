@@ -1,19 +1,18 @@
 """The way back: a JSON view and its type tags to the value that was encoded.
 
 Tags are applied from the deepest pointer up, so that everything inside a container is rebuilt
-before the container is. Nothing is imported and no user code runs, except registered codecs.
+before the container is; a tag whose place is gone is passed over. Nothing is imported and no user
+code runs, except registered codecs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from pydantic import JsonValue
 
 from tracekit.canonical.builtins import READERS
 from tracekit.canonical.encoding import Encoded
-from tracekit.canonical.exact import EACH, ORDER, restore_order
 from tracekit.errors import NotReplayable
 
 
@@ -28,13 +27,7 @@ def decode(encoded: Encoded) -> object:
         why = "; ".join(encoded.problems) or "it was recorded as a description"
         raise NotReplayable(f"the recorded value cannot be rebuilt: {why}")
     root: list[Any] = [copy_json(encoded.value)]
-    for pointer, places in encoded.types.items():
-        if pointer.endswith(ORDER):
-            for into, key in _locate(root, pointer.removesuffix(ORDER)):
-                if isinstance(into[key], dict):
-                    into[key] = restore_order(into[key], places)
-    tags = [pointer for pointer in encoded.types if not pointer.endswith(ORDER)]
-    for pointer in sorted(tags, key=lambda pointer: -pointer.count("/")):
+    for pointer in sorted(encoded.types, key=lambda pointer: -pointer.count("/")):
         _apply(root, pointer, encoded.types[pointer])
     return root[0]
 
@@ -45,7 +38,9 @@ def _apply(root: list[Any], pointer: str, tag: JsonValue) -> None:
     if read is None:
         raise NotReplayable(f"the recorded value at {pointer!r} has the unknown type {name!r}")
     try:
-        for into, key in _locate(root, pointer):
+        place = _locate(root, pointer)
+        if place is not None:
+            into, key = place
             into[key] = read(into[key], rest)
     except NotReplayable:
         raise
@@ -62,23 +57,20 @@ def _split(tag: JsonValue) -> tuple[str, list[Any]]:
     raise NotReplayable(f"{tag!r} is no type tag")
 
 
-def _locate(root: list[Any], pointer: str) -> list[tuple[Any, Any]]:
-    """Find the container and the key of each place that ``pointer`` means; none if it is gone."""
-    places: list[tuple[Any, Any]] = [(root, 0)]
+def _locate(root: list[Any], pointer: str) -> tuple[Any, Any] | None:
+    """Find the container and the key that ``pointer`` means; none where it was taken out."""
+    into: Any = root
+    key: Any = 0
     for part in pointer.split("/")[1:]:
-        places = [
-            (into[key], child) for into, key in places for child in _children(into[key], part)
-        ]
-    return places
-
-
-def _children(node: Any, part: str) -> Iterable[Any]:
-    if isinstance(node, list):
-        if part == EACH:
-            return range(len(node))
-        return [int(part)] if part.isdecimal() and int(part) < len(node) else []
-    name = part.replace("~1", "/").replace("~0", "~")
-    return [name] if isinstance(node, dict) and name in node else []
+        into = into[key]
+        if isinstance(into, list):
+            key = int(part) if part.isdecimal() and int(part) < len(into) else None
+        else:
+            name = part.replace("~1", "/").replace("~0", "~")
+            key = name if isinstance(into, dict) and name in into else None
+        if key is None:
+            return None
+    return into, key
 
 
 def copy_json(value: JsonValue) -> JsonValue:

@@ -2,8 +2,9 @@
 
 The one idea: what is stored is a JSON value that people, matchers and redaction can read, and
 beside it a table from JSON pointer to type tag. Digests are over the JSON value alone; tags say
-nothing but types, so redacting the value is enough. A value that cannot be kept becomes a typed
-description and the whole is marked as not replayable.
+nothing but types, so redacting the value is enough. Key order and the difference of 42 and 42.0
+are in the value: store it with ``json_bytes``, never as its canonical text. A value that cannot be
+kept becomes a typed description and the whole is marked as not replayable.
 
 Encoding never raises, never runs a user's ``__repr__``, ``__eq__`` or property (a registered codec
 excepted), never recurses through data and keeps no reference to the object.
@@ -12,14 +13,13 @@ excepted), never recurses through data and keeps no reference to the object.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
 from pydantic import JsonValue
 
 from tracekit.canonical.classes import name_class
-from tracekit.canonical.exact import escape, note_losses
 from tracekit.canonical.text import SAFE_INT
 
 MAX_DEPTH = 200
@@ -37,7 +37,7 @@ class Encoded:
     value: JsonValue
     """The plain JSON view: what is shown, matched, redacted and digested."""
     types: Mapping[str, JsonValue] = field(default_factory=dict)
-    """JSON pointer to type tag, for what canonical JSON cannot carry, key order included."""
+    """JSON pointer to type tag, for what JSON cannot carry; empty for plain JSON."""
     replayable: bool = True
     """Whether ``decode`` can rebuild the value."""
     problems: tuple[str, ...] = ()
@@ -53,19 +53,12 @@ def encode(obj: object) -> Encoded:
     try:
         plain = _copy_plain(obj)
         if plain is not _NOT_PLAIN:
-            return Encoded(plain, note_losses(plain))  # type: ignore[arg-type]  # what was asked
-        return _with_losses(Encoder().run(obj))
+            return Encoded(plain)  # type: ignore[arg-type]  # what was asked
+        return Encoder().run(obj)
     except TooLarge:
         return _describe_whole(obj, "it has too many elements to keep")
     except Exception as error:  # noqa: BLE001  # the traced program is never the victim
         return _describe_whole(obj, f"it raised {type(error).__name__} while it was read")
-
-
-def _with_losses(encoded: Encoded) -> Encoded:
-    losses = note_losses(encoded.value)
-    if not losses:
-        return encoded
-    return replace(encoded, types={**losses, **encoded.types})
 
 
 def _describe_whole(obj: object, reason: str) -> Encoded:
@@ -134,15 +127,7 @@ def _copy_plain(obj: object) -> object:
 def _is_plain_number(obj: object) -> bool:
     if type(obj) is int:
         return -SAFE_INT <= obj <= SAFE_INT
-    return type(obj) is float and is_plain_float(obj)
-
-
-def is_plain_float(number: float) -> bool:
-    """Tell whether a JSON reader makes the same value of the canonical text of ``number``.
-
-    ``1e16`` is canonically ``10000000000000000``, which reads as an integer that is no longer safe.
-    """
-    return -SAFE_INT <= number <= SAFE_INT or (number - number == 0 and abs(number) >= 1e21)
+    return type(obj) is float and obj - obj == 0
 
 
 def _is_plain_atom(obj: object) -> bool:
@@ -240,7 +225,7 @@ class Encoder:
             if _is_plain_atom(child):
                 view[name] = child  # type: ignore[assignment]  # what was asked
             else:
-                deferred.append((child, view, name, "/" + escape(name)))
+                deferred.append((child, view, name, _escape(name)))
         self._take(atoms=len(children) - len(deferred))
         self.defer(task, deferred)
         return view
@@ -287,6 +272,10 @@ HANDLERS: dict[type, Handler] = {}
 """How the values of exactly this type are encoded; filled by the modules that know the types."""
 CLASS_RULES: list[Callable[[type], Handler | None]] = []
 """Asked in turn for any other class; the last one always answers."""
+
+
+def _escape(name: str) -> str:
+    return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
 def find_handler(kind: type) -> Handler:
