@@ -20,6 +20,7 @@ from tracekit.canonical import (
     digest_raw_text,
     json_bytes,
     json_text,
+    parse_json,
     parse_json_noting,
 )
 from tracekit.contract import Contract
@@ -290,6 +291,8 @@ class _Rows:
             return {}
         if not isinstance(cleaned.value, str):
             return self._json(side, cleaned)
+        if _reads_as_json(cleaned.value):
+            return self._json(side, cleaned)
         return {
             f"{side}_digest": digest(cleaned.value),
             f"{side}_state": _state(cleaned),
@@ -350,6 +353,19 @@ def _answers(result: Result, call: AskedCall) -> bool:
 def _state(cleaned: Redacted) -> ContentState:
     """Tell whether a value can be replayed: not where a rule failed and took all of it out."""
     return "captured" if cleaned.failure is None else "redacted"
+
+
+def _reads_as_json(text: str) -> bool:
+    """Tell whether bare ``text`` could be taken for a JSON value.
+
+    Blobs are named by their bytes alone: the text ``{}`` and the object ``{}`` would be one blob.
+    Such a text is kept as a JSON string instead.
+    """
+    try:
+        parse_json(text)
+    except InvalidJson:
+        return False
+    return True
 
 
 def _spoken(content: JsonValue) -> JsonValue:
