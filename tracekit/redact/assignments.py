@@ -18,6 +18,7 @@ _NAME_PARTS = (
     b"cvv", b"cvc", b"ssn", b"otp", b"jwt",
 )  # fmt: skip
 _NAME_BEFORE = 40
+_LONGEST_NAME = 60
 _ASSIGNMENT = re.compile(r"""([\w-]{0,40})(?:\\*["'])?[ \t]{0,3}(?:=>|:=|[:=])[ \t]{0,3}(?![:=])""")
 _QUOTED = re.compile(
     r"""(?:(["'])((?:(?!\1)[^\\]|\\.)*+)|(\\+["'])((?:(?!\3)[^\n])*+))""", re.DOTALL
@@ -26,10 +27,12 @@ _BARE = re.compile(r"""[^\s"'<>&;,)}\]`\\]++""")
 _REST_OF_LINE = re.compile(r"""[^\n"'\\]*+""")
 _SCHEME = re.compile(r"(?i:bearer|basic|token|digest|apikey) {1,4}")
 _NO_VALUE = re.compile(
-    r"""(?ix) none|null|nil|undefined|true|false|empty|str|string|int|bytes|any|optional.*|required
-    |secret|password|token|\*+|x+|\.{2,}|<.*|\$.*|\{.*|\[.*|%.*|os\.environ.*|os\.getenv.*|getenv.*
-    |process\.env.*|env\..*|self\..*|__redacted__|redacted
-    |[A-Za-z_][\w.]*[(\[].*"""
+    r"""(?ix) none|null|nil|undefined|true|false|empty|str|string|int|bytes|any|optional|required
+    |secret|password|token|\*+|x+|\.{2,}|__redacted__|redacted"""
+)
+_TEMPLATE = re.compile(r"<.*>|\$\{.*|\$[A-Z_]{2,}|\{.*\}|\[.*\]|%\(.*|%s")
+_CODE = re.compile(
+    r"[A-Za-z_][\w.]*[(\[].*|(?:os|process|self|env|config|settings)\.[A-Za-z_].*|\{.*|\[.*"
 )
 _PROSE = re.compile(r"[A-Za-z]+[.:!?]?")
 _LETTER_AFTER = re.compile(r"[.:,]? +[A-Za-z]")
@@ -90,6 +93,9 @@ def _value_at(text: str, start: int, *, cookie: bool) -> tuple[tuple[int, int] |
     rest = (_REST_OF_LINE if cookie else _BARE).match(text, start)
     if rest is None or not rest[0] or (cookie and "=" not in rest[0]):
         return None, rest.end() if rest else start
+    bare = rest[0]
+    if bare[-1] in ":=" and len(bare) <= _LONGEST_NAME and name_class(bare[:-1]) is not None:
+        return None, start  # the next name, as in "token: password: ..."
     return (start, start + len(rest[0].rstrip())), rest.end()
 
 
@@ -97,12 +103,14 @@ def _is_value(text: str, start: int, end: int, *, counted: bool) -> bool:
     """Say whether what stands there is a secret, not a type, a variable, a count or a word."""
     value = text[start:end]
     quoted = start > 0 and text[start - 1] in "\"'"
-    if not value or _NO_VALUE.fullmatch(value[:200]):
+    if not value or _NO_VALUE.fullmatch(value[:200]) or _TEMPLATE.fullmatch(value[:200]):
         return False
     if counted and value.replace(".", "").isdigit():
         return False
     if quoted:
         return True
+    if _CODE.fullmatch(value[:200]):
+        return False
     if _PROSE.fullmatch(value[:200]) and _LETTER_AFTER.match(text, end):
         return False
     return len(value) >= 4

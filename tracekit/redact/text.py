@@ -230,12 +230,16 @@ def _settle(spans: list[Span]) -> list[Span]:
         if low < high:
             if not span.user or _inside(span, taken[low]):
                 continue
-            joined = [span, *taken[low:high]]
-            end = max(s.end for s in joined)
-            span = span._replace(start=min(s.start for s in joined), end=end)
+            span = _join([*taken[low:high], span])
         taken[low:high] = [span]
         starts[low:high] = [span.start]
     return taken
+
+
+def _join(spans: list[Span]) -> Span:
+    """Return the span over all of ``spans``, of the kind of the longest that is the user's."""
+    longest = max((s for s in spans if s.user), key=lambda s: s.end - s.start)
+    return longest._replace(start=min(s.start for s in spans), end=max(s.end for s in spans))
 
 
 def _inside(span: Span, other: Span) -> bool:
