@@ -27,9 +27,9 @@ from replay.isolation.limits import Limits
 from replay.isolation.protocol import (
     Message,
     Notes,
-    ParentGone,
     PipeChannel,
     ProtocolError,
+    RunOver,
     encode,
     read_message,
     write_all,
@@ -187,7 +187,7 @@ class _Run:
             self._settle()
             self._channel.finish(self._outcome())
             code = 0
-        except ParentGone:
+        except RunOver:
             code = 0
         except BaseException:  # noqa: BLE001 - a run must never return into the keeper's code
             with suppress(BaseException):
@@ -216,7 +216,7 @@ class _Run:
         try:
             result = keeper.host.run_in_child(keeper.planner, self._request, self._channel)
             encode({"done": result}, limit=keeper.limits.max_message)
-        except ParentGone:
+        except RunOver:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever ends the planner is told, not lost
             return {"failed": _describe_error(error)}

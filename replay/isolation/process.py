@@ -24,7 +24,7 @@ from replay.isolation.hook import UNSEEN as UNSEEN_BY_HOOK
 from replay.isolation.limits import Limits
 from replay.isolation.outcome import LEVELS, Exit, Level, Ready, Wall
 from replay.isolation.proof import Range
-from replay.isolation.protocol import Message, ProtocolError
+from replay.isolation.protocol import Message, ProtocolError, encode
 from replay.isolation.scratch import make_places
 from replay.isolation.transport import Change, Transport, start_plain
 from replay.isolation.wire import ChildGone, Wire
@@ -42,6 +42,7 @@ _UNSEEN = {"kernel": kernel.UNSEEN, "process": UNSEEN_BY_HOOK}
 # What the keeper needs to end a run and sweep up, on top of the run's own time.
 _GRACE_S = 10.0
 _CLOSING_S = 2.0
+_DISMISSAL_S = 1.0
 _BOOT_S = 60.0
 
 
@@ -82,6 +83,7 @@ class Isolate:
         self._host = host
         self._transport: Transport | None = None
         self._stale = False
+        self._waits = False
         self.incidental: tuple[Change, ...] = ()
         """File changes of the planner that were thrown away; complete once the isolate is left."""
 
@@ -120,14 +122,11 @@ class Isolate:
         if self._transport is None or self._stale:
             self._stop()
             self._start()
-        finished = False
         try:
-            exit_ = self._run(request, handle)
-            finished = exit_.kind not in ("killed", "protocol")
-            return exit_
-        finally:
-            # A run that was left in the middle still holds the pipes; the next gets a new child.
-            self._stale = self._stale or not finished
+            return self._run(request, handle)
+        except BaseException:
+            self._dismiss()
+            raise
 
     # --- start and stop ---------------------------------------------------------------------------
 
@@ -256,6 +255,7 @@ class Isolate:
         deadline = time.monotonic() + self._limits.wall_s + _GRACE_S
         last: Message | None = None
         count = 0
+        self._waits = False
         try:
             self._wire.send({"run": request}, deadline)
             while (frame := self._wire.next(deadline)) is not None:
@@ -263,16 +263,39 @@ class Isolate:
                 if count > self._limits.max_messages:
                     raise ProtocolError(f"more than {self._limits.max_messages:,} messages")
                 last = self._take(frame, handle, deadline) or last
-            ended = self._wire.control(deadline)["exited"]
-            for frame in self._wire.rest():
+            ended, rest = self._close_run(deadline)
+            for frame in rest:
                 last = self._take(frame, handle, None) or last
-            self._wire.send_bytes(self._mark, deadline)
-            self._wire.control(deadline)
         except ProtocolError as error:
+            self._stale = True
             return failed_exit("protocol", f"the planner's process sent {error}")
         except ChildGone as error:
+            self._stale = True
             return failed_exit("killed", f"the planner's child process was lost: {error}")
         return describe_exit(ended, last, self._limits)
+
+    def _dismiss(self) -> None:
+        """End a run that was left in the middle, so that its child serves the next."""
+        deadline = time.monotonic() + _DISMISSAL_S
+        try:
+            if self._waits:
+                self._wire.send({"stop": True}, deadline)
+            while (frame := self._wire.next(deadline)) is not None:
+                if "q" in frame:
+                    self._wire.send({"stop": True}, deadline)
+                if time.monotonic() > deadline:
+                    raise ChildGone("it goes on")
+            self._close_run(deadline)
+        except (ChildGone, ProtocolError):
+            self._stale = True
+
+    def _close_run(self, deadline: float) -> tuple[Message, list[Message]]:
+        """Return how the run ended and what it had still sent, and clear the pipes."""
+        ended: Message = self._wire.control(deadline)["exited"]
+        rest = self._wire.rest()
+        self._wire.send_bytes(self._mark, deadline)
+        self._wire.control(deadline)
+        return ended, rest
 
     def _take(self, frame: Message, handle: Handle, deadline: float | None) -> Message | None:
         """Handle one frame of a run; return it if it is the last one."""
@@ -282,10 +305,18 @@ class Isolate:
         if not isinstance(message, dict):
             raise ProtocolError("a frame without a message")
         self._stale = self._stale or _changes_copied_folder(message)
+        self._waits = "q" in frame
         answer = handle(message)
         if "q" in frame and deadline is not None:
-            self._wire.send({"q": frame["q"], "m": answer or {}}, deadline)
+            self._answer({"q": frame["q"], "m": answer or {}}, deadline)
         return None
+
+    def _answer(self, frame: Message, deadline: float) -> None:
+        try:
+            data = encode(frame, limit=self._limits.max_message)
+        except ProtocolError as error:
+            raise ValueError(f"the answer cannot be sent: {error}") from error
+        self._wire.send_bytes(data, deadline)
 
 
 def _choose_level(asked: Level | None) -> tuple[Level, tuple[Wall, ...]]:

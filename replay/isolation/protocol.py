@@ -1,9 +1,9 @@
 """The pipe between the planner's process and its parent: frames, and the planner's end of it.
 
 A frame is four bytes of length and a JSON object. ``{"q": n, "m": message}`` asks and is answered
-by ``{"q": n, "m": answer}``; ``{"m": message}`` tells. Nothing but JSON crosses, so that neither
-side can hand the other an object with behaviour, as pickles would. The frames are traffic, not
-evidence: what is kept of them gets its canonical form from the parent.
+by ``{"q": n, "m": answer}``, or by ``{"stop": true}``; ``{"m": message}`` tells. Nothing but JSON
+crosses, so that neither side can hand the other an object with behaviour, as pickles would. The
+frames are traffic, not evidence: what is kept of them gets its canonical form from the parent.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ class ProtocolError(Exception):
     """What came over the pipe is no frame, or too large; the detail is a sentence."""
 
 
-class ParentGone(BaseException):
-    """The parent closed the pipe. No planner may go on after that, nor catch it by accident."""
+class RunOver(BaseException):
+    """The parent wants no more of this run, or is gone.
+
+    No `Exception`: a planner that copes with anything must not go on by accident.
+    """
 
 
 class Channel(Protocol):
@@ -223,8 +226,8 @@ class PipeChannel:
         self._asked += 1
         self._send({"q": self._asked, "m": message})
         reply = read_message(self._read_fd, limit=self._limit)
-        if reply is None:
-            raise ParentGone
+        if reply is None or reply.get("stop") is True:
+            raise RunOver
         if reply.get("q") != self._asked or not isinstance(reply.get("m"), dict):
             raise ProtocolError(f"an answer to another question: {reply.get('q')!r}")
         answer: Message = reply["m"]
@@ -239,4 +242,4 @@ class PipeChannel:
         try:
             write_all(self._write_fd, data)
         except BrokenPipeError as error:
-            raise ParentGone from error
+            raise RunOver from error
