@@ -100,6 +100,17 @@ def test_two_different_runs_of_one_name_are_a_conflict_that_is_told(
     ]
 
 
+def test_another_run_of_the_name_of_a_kept_one_is_a_conflict_that_is_told(
+    store: Store, tmp_path: Path
+) -> None:
+    folder = tmp_path / "m-1/github/user_task_0/none"
+    import_paths([write_log(folder, log_of(SAYS_HELLO))], store)
+    path = write_log(folder, log_of({"role": "user", "content": "another"}))
+    summary = import_paths([path], store)
+    assert (summary.runs, summary.skipped_known) == (0, 0)
+    assert summary.conflicts == [(str(path), "agentdyn.m-1.github.user_task_0.none")]
+
+
 def test_names_that_cannot_stand_in_an_id_do_not_collide(store: Store, tmp_path: Path) -> None:
     for suite in ("git hub", "git/hub", "git_hub", "g" * 200, "g" * 201):
         log = log_of(SAYS_HELLO, suite_name=suite)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tracekit.canonical import JsonValue, digest_bytes
+from tracekit.canonical import JsonValue, digest
 from tracekit.events import Effect
 from tracekit.importers.model import ImportedRun, ImportOptions
 from tracekit.importers.names import make_run_id, trailing_ref
@@ -57,10 +57,10 @@ class AgentDojo:
             _turn(source, message, f"/{key}/{number}")
             for number, message in enumerate(source.take_array(document.get(key), f"/{key}"))
         ]
-        yield build_run(_head(path, data, source, document), turns, options)
+        yield build_run(_head(path, source, document), turns, options)
 
 
-def _head(path: Path, data: bytes, source: Source, document: dict[str, Any]) -> RunHead:
+def _head(path: Path, source: Source, document: dict[str, Any]) -> RunHead:
     kind = "drift" if "conversations" in document else "agentdyn"
     suite, task, attack, injection = (
         str(document.get(name) or "none")
@@ -81,8 +81,10 @@ def _head(path: Path, data: bytes, source: Source, document: dict[str, Any]) -> 
     labels |= {"pipeline": pipeline, "defence": defence}
     rest = {k: v for k, v in document.items() if k not in _COLUMNS and k not in _LABELS}
     rest |= source.notes | ({"timestamp_zone": "assumed UTC"} if started is not None else {})
+    content = digest(source.value)
     return RunHead(
-        run_id=make_run_id(kind, pipeline, parts, content=None if placed else digest_bytes(data)),
+        run_id=make_run_id(kind, pipeline, parts, content=None if placed else content),
+        content=content,
         source_format=kind,
         source_version=text_or_none(document.get("benchmark_version")),
         source_ref=trailing_ref(path, (5 if kind == "agentdyn" else 4) if placed else 1),

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tracekit.canonical import JsonValue, digest
 from tracekit.errors import ImportFormatError, UsageError
 from tracekit.importers.agentdojo import AgentDojo
 from tracekit.importers.model import ImportedRun, Importer, ImportOptions, ImportSummary, RunStore
@@ -118,7 +117,7 @@ class _Intake:
     def __init__(self, store: RunStore) -> None:
         self.store = store
         self.summary = ImportSummary()
-        self.waiting: dict[str, ImportedRun] = {}
+        self.waiting: dict[str, tuple[Path, ImportedRun]] = {}
         self.seen: dict[str, str] = {}
         self.events = 0
         self.size = 0
@@ -127,15 +126,12 @@ class _Intake:
         """Take the runs of one file; a run that is here already is passed over."""
         for run in runs:
             run_id = run.events[0].run_id
-            content = _content(run)
+            trace_id = run.events[0].trace_id
             if run_id in self.seen:
-                if self.seen[run_id] == content:
-                    self.summary.skipped_known += 1
-                else:
-                    self.summary.conflicts.append((str(path), run_id))
+                self._pass_over(path, run_id, same=self.seen[run_id] == trace_id)
             else:
-                self.seen[run_id] = content
-                self.waiting[run_id] = run
+                self.seen[run_id] = trace_id
+                self.waiting[run_id] = (path, run)
                 self.events += len(run.events)
                 self.size += sum(len(blob.data) for blob in run.blobs)
         if self.events >= _BATCH_EVENTS or self.size >= _BATCH_BYTES:
@@ -143,23 +139,31 @@ class _Intake:
 
     def flush(self) -> None:
         """Keep what was collected and is not known yet."""
-        known = self.store.known_runs(self.waiting)
-        fresh = [run for run_id, run in self.waiting.items() if run_id not in known]
+        known = self._known(self.store.known_runs(self.waiting))
+        fresh = [run for run_id, (_, run) in self.waiting.items() if run_id not in known]
         if fresh:
             self.store.append(_joined(fresh))
-        self.summary.skipped_known += len(known)
         self.summary.count(fresh)
+        for run_id, trace_id in known.items():
+            path, run = self.waiting[run_id]
+            self._pass_over(path, run_id, same=run.events[0].trace_id == trace_id)
         self.waiting.clear()
         self.events = self.size = 0
 
+    def _known(self, run_ids: Iterable[str]) -> dict[str, object]:
+        """Give the trace ids of runs that are kept."""
+        quoted = ", ".join(f"'{run_id}'" for run_id in sorted(run_ids))
+        if not quoted:
+            return {}
+        # Quoting is safe: a run id holds letters, digits, dots, dashes and underscores only.
+        found = self.store.sql(f"select run_id, trace_id from runs where run_id in ({quoted})")
+        return {str(run_id): trace_id for run_id, trace_id in found.rows}
 
-def _content(run: ImportedRun) -> str:
-    """Name what a run holds, apart from where its file lies."""
-    rows: list[JsonValue] = [
-        [row.argument_digest, row.observation_digest, row.error_message, row.attributes]
-        for row in run.events
-    ]
-    return digest(rows)
+    def _pass_over(self, path: Path, run_id: str, *, same: bool) -> None:
+        if same:
+            self.summary.skipped_known += 1
+        else:
+            self.summary.conflicts.append((str(path), run_id))
 
 
 def _joined(runs: Sequence[ImportedRun]) -> ImportedRun:

@@ -17,6 +17,14 @@ from tracekit.events import Blob, Effect, Event
 from tracekit.redact import Redactor
 
 
+class HasRows(Protocol):
+    """The answer to a query."""
+
+    @property
+    def rows(self) -> Sequence[Sequence[object]]:
+        """The rows, column by column."""
+
+
 class RunStore(Protocol):
     """What importing asks of a store."""
 
@@ -25,6 +33,9 @@ class RunStore(Protocol):
 
     def known_runs(self, run_ids: Iterable[str]) -> set[str]:
         """Tell which of ``run_ids`` are kept already."""
+
+    def sql(self, text: str) -> HasRows:
+        """Answer one SELECT over the view ``runs``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +99,7 @@ class ImportSummary:
     files_not_recognised: list[tuple[str, str]] = field(default_factory=list)
     """Files found in a folder that are no trace: path, reason."""
     conflicts: list[tuple[str, str]] = field(default_factory=list)
-    """Files whose run has the id of another, different run of this import: path, run id."""
+    """Runs that were not added since another run, of other content, has their id: path, run id."""
 
     def raise_for_rejected(self) -> None:
         """Raise if a file that the user named could not be imported.

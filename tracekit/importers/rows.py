@@ -3,7 +3,7 @@
 The log's order is the run's order, so ``seq`` follows the file. A tool row stands where its call
 was asked for and carries the result that came back; a result that no recorded turn asked for is
 kept as a row of its own, at its place, without ``llm_span_id``. Ids are digests of the run id and
-the position, so the same log always gives the same rows.
+the position, the trace id also of the content, so the same log always gives the same rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Rows:
     def __init__(self, head: RunHead, options: ImportOptions) -> None:
         self.head = head
         self.options = options
-        self.trace_id = self._id("", width=32)
+        self.trace_id = self._id(f"\n{head.content}", width=32)
         self.root = self._id("/run", width=16)
         self.rows: list[Event] = []
         self.blobs: dict[str, Blob] = {}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tracekit.canonical import JsonValue
+from tracekit.canonical import JsonValue, digest
 from tracekit.events import Effect
 from tracekit.importers.model import ImportedRun, ImportOptions
 from tracekit.importers.names import make_run_id
@@ -83,6 +83,7 @@ def _head(source: Source, fields: dict[str, Any], turns: list[Turn], ref: str) -
     rest = {k: v for k, v in fields.items() if k not in ("traj", "task_id", "trial", "reward")}
     return RunHead(
         run_id=make_run_id("tau-bench", source.path.stem, [f"task-{task}", f"trial-{trial}"]),
+        content=digest(fields),
         source_format="tau-bench",
         source_version=None,
         source_ref=source.path.name,

@@ -63,6 +63,8 @@ class RunHead:
     """What the log says about the run as a whole."""
 
     run_id: str
+    content: str
+    """Digest of what the log holds, so that another run of the same name is not taken for it."""
     source_format: str
     source_version: str | None
     source_ref: str
