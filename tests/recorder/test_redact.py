@@ -138,7 +138,7 @@ def test_placeholders_are_valid_for_their_field() -> None:
 
 
 def test_numbers_stay_numbers() -> None:
-    value = {"card": 4111111111111111, "password": 1234, "secret": 0.5, "amount": 1234}
+    value: Any = {"card": 4111111111111111, "password": 1234, "secret": 0.5, "amount": 1234}
     result = redactor().redact(value).value
     assert isinstance(result, dict)
     assert {name: type(item) for name, item in result.items()} == {
@@ -211,7 +211,7 @@ def test_json_with_a_key_twice_loses_no_secret_through_the_first() -> None:
 
 
 def test_keys_that_are_secrets_are_redacted_and_stay_apart() -> None:
-    value = {"bob@example.org": 1, "+1 415 555 2671": 2, "+14155552671": 3}
+    value: Any = {"bob@example.org": 1, "+1 415 555 2671": 2, "+14155552671": 3}
     result = redactor().redact(value).value
     assert isinstance(result, dict)
     assert list(result.values()) == [1, 2, 3]
@@ -235,7 +235,7 @@ def test_a_secret_learnt_late_in_a_value_is_taken_out_of_its_beginning() -> None
 
 def test_user_fields_match_by_name_in_any_case_and_by_path() -> None:
     r = Redactor(Rules.from_user(["Customer", "$.card.number", "$.rows[*].note"]), KeyedTagger(KEY))
-    value = {
+    value: Any = {
         "CUSTOMER": {"name": "Ann", "age": 40, "active": True},
         "card": {"number": "12", "type": "x"},
         "rows": [{"note": "a", "n": "b"}],
@@ -286,7 +286,7 @@ def test_spans_of_the_user_that_overlap_by_half_all_go() -> None:
     ],
 )
 def test_a_rule_that_fails_lets_nothing_through(function: Any) -> None:
-    value = {"a": "something private", "b": [1, 2]}
+    value: Any = {"a": "something private", "b": [1, 2]}
     result = redactor(functions=(function,)).redact(value)
     assert placeholder_kind(str(result.value)) == "failed"
     assert result.kinds == {"failed": 1}
@@ -322,7 +322,7 @@ def test_a_rule_that_cannot_be_understood_is_refused_when_given(rules: Any) -> N
 
 
 def test_scan_names_what_is_not_redacted_and_nothing_else() -> None:
-    value = {
+    value: Any = {
         "to": ["x", "bob@example.org"],
         "log": '{"password": "hunter2"}',
         "a/b": 4111111111111111,
@@ -402,7 +402,7 @@ def test_the_shape_of_a_value_stays(value: Any) -> None:
 
 @given(SECRETS, st.sampled_from([" ", "\n", ", ", "<", "(", "'", '"', "\\n", "="]), SECRETS)
 def test_no_sample_survives_between_any_signs(secret: str, sign: str, other: str) -> None:
-    value = {"a": f"x{sign}{secret}{sign[:1]}", "b": json.dumps([other, {secret: other}])}
+    value: Any = {"a": f"x{sign}{secret}{sign[:1]}", "b": json.dumps([other, {secret: other}])}
     result = redactor().redact(value)
     assert secret not in json.dumps(result.value, ensure_ascii=False)
 
