@@ -102,7 +102,10 @@ class EventLines:
 def as_sent(response: JsonValue) -> JsonValue:
     """A response without what the client derived from it."""
     if isinstance(response, dict):
-        return {name: as_sent(value) for name, value in response.items() if name not in _DERIVED}
+        derived = {name for name in _DERIVED if name in response}
+        if "parsed" in derived and response.get("tool_calls") is None:
+            derived.add("tool_calls")
+        return {name: as_sent(value) for name, value in response.items() if name not in derived}
     if isinstance(response, list):
         return [as_sent(item) for item in response]
     return response
