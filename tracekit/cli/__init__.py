@@ -10,7 +10,7 @@ import importlib
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import click
 
@@ -84,8 +84,20 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
 
 
+class _Version:
+    """Version of the distribution, looked up when it is asked for."""
+
+    def __str__(self) -> str:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("tracekit-replay")
+        except PackageNotFoundError:
+            return "(not installed)"
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="tracekit-replay", prog_name="tracekit")
+@click.version_option(cast(str, _Version()), prog_name="tracekit")
 def main() -> None:
     """Record what an agent did, look at it, replay it, and keep its failures as tests.
 

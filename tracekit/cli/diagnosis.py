@@ -45,7 +45,7 @@ def diagnose(store: Store) -> Diagnosis:
     alive = sum(owner_alive(journal) for journal in journals)
     facts = {
         "store": str(path.resolve()),
-        "holds": f"{runs:,} runs, {events:,} events in {batches:,} batches",
+        "holds": f"{runs:,} runs, {events:,} events; batches: {batches:,}",
         "journals": f"{len(journals)}, of which {alive} are being written",
         "versions": ", ".join([f"python {platform.python_version()}", *map(_version, _PACKAGES)]),
     }

@@ -10,15 +10,17 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator
+from textwrap import wrap
 
 import click
 
 from tracekit.canonical import JsonValue, parse_json
-from tracekit.cli.text import duration_text, moment_text, one_line, visible
+from tracekit.cli.text import duration_text, moment_text, one_line, value_text, visible
 from tracekit.cli.values import RunView
 from tracekit.cli.wording import (
     asked_text,
-    come_back_text,
+    error_text,
+    reply_text,
     request_text,
     tool_text,
     value_lines,
@@ -27,6 +29,7 @@ from tracekit.events import Event
 from tracekit.rows import run_row
 
 _INDENT = "  "
+_ANSWER_LINES = 12
 _CALLS = ("tool_call", "retrieval")
 _EFFECTS = {"pure": "pure", "read": "read", "write": "WRITE", "unknown": "WRITE?"}
 _KINDS = {"llm_call": "model", "agent": "agent", "message": "says", "span": "step"}
@@ -42,7 +45,7 @@ def lines(view: RunView, *, full: bool, width: int) -> Iterator[str]:
     """Yield the lines of a run."""
     yield from _head(view, width)
     yield ""
-    timed = any(row.ts_start_ns is not None for row in view.rows)
+    timed = any(row.ts_start_ns is not None for row in view.rows if row.event_type != "run")
     for row, depth in _in_tree(view):
         if full or not _is_detail(row, view):
             yield from _Step(view, row, depth, timed=timed).lines(full=full, width=width)
@@ -189,9 +192,11 @@ class _Step:
                     row.tool_name or row.actor, argument, view.missing(row, "argument")
                 )
             case "llm_call":
-                return request_text(row.model or row.actor, argument)
+                asked = request_text(row.model or row.actor, argument)
+                reply = reply_text(view.value(row, "observation"))
+                return asked if self.failed or not reply else f"{asked} → {reply}"
             case "message":
-                return come_back_text(view.value(row, "observation"))
+                return value_text(view.value(row, "observation"))
             case "policy":
                 return _policy_text(row)
             case "state":
@@ -224,13 +229,16 @@ class _Step:
     def _came_back(self, room: int) -> Iterator[str]:
         row, view = self.row, self.view
         if self.failed:
-            told = ": ".join(part for part in (row.error_type, row.error_message) if part)
-            told = told or come_back_text(view.value(row, "observation")) or "failed"
-            yield click.style("✗ " + one_line(told, room - 2), fg="red")
+            told = error_text(row) or value_text(view.value(row, "observation") or "failed")
+            if not (self.stopped and row.policy_reason and row.policy_reason in told):
+                yield click.style("✗ " + one_line(told, room - 2), fg="red")
+        elif row.event_type == "llm_call":
+            return
         elif why := view.missing(row, "observation"):
             yield click.style(f"→ ({why})", dim=True)
         elif row.observation_blob is not None:
-            yield "→ " + one_line(come_back_text(view.value(row, "observation")), room - 2)
+            told = value_text(view.value(row, "observation"))
+            yield "→ " + (one_line(told, room - 2) or "(empty)")
 
     def _values(self) -> Iterator[str]:
         row, view = self.row, self.view
@@ -270,14 +278,16 @@ def _foot(view: RunView, *, full: bool, width: int) -> Iterator[str]:
     root = view.root
     answer: JsonValue = view.value(root, "observation")
     if root.status == "error":
-        told = ": ".join(part for part in (root.error_type, root.error_message) if part)
-        yield click.style("failed  " + one_line(told or "no reason recorded", width - 8), fg="red")
+        told = one_line(error_text(root) or "no reason recorded", width - 8)
+        yield click.style(f"failed  {told}", fg="red", bold=True)
     if answer is not None:
-        rows = value_lines(answer)
-        shown = rows if full else rows[:12]
-        yield "answer  " + "\n        ".join(
-            one_line(line, width - 8) if not full else line for line in shown
-        )
+        rows = [
+            part
+            for line in value_lines(answer)
+            for part in (wrap(line, width - 8, subsequent_indent="  ") if not full else [line])
+        ]
+        shown = rows if full else rows[:_ANSWER_LINES]
+        yield "answer  " + "\n        ".join(shown)
         if len(shown) < len(rows):
             yield f"        … {len(rows) - len(shown)} more lines, with --full"
     elif why := view.missing(root, "observation"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracekit.canonical import JsonValue, json_text, parse_json
+from tracekit.canonical import JsonValue, json_text
 from tracekit.cli.text import arguments_text, value_text, visible
-from tracekit.errors import InvalidJson
+from tracekit.events import Event
 
 _DEEPEST = 40
 
@@ -27,34 +27,36 @@ def tool_text(name: str, argument: JsonValue, missing: str | None) -> str:
     return f"{name}({'' if argument is None else arguments_text(argument)})"
 
 
+def error_text(row: Event) -> str:
+    """Put an error in words, its class once."""
+    kind, message = row.error_type or "", row.error_message or ""
+    return message if message.startswith(kind) else f"{kind}: {message}" if message else kind
+
+
 def request_text(model: str, request: JsonValue) -> str:
-    """Put a request to a model in words: how long the conversation is, and who spoke last."""
+    """Put a request to a model in words: how long the conversation is."""
     messages = request.get("messages") if isinstance(request, dict) else None
     if not isinstance(messages, list):
         return f"{model}({arguments_text(request)})" if request else model
-    if not messages:
-        return model
-    last: Any = messages[-1] if isinstance(messages[-1], dict) else {}
-    said = value_text(last.get("content") or "")
     count = "1 message" if len(messages) == 1 else f"{len(messages)} messages"
-    return f"{model} · {count}, last from {last.get('role', '?')}: {said}"
+    return f"{model} · {count}"
 
 
-def come_back_text(value: JsonValue) -> str:
-    """Put what came back in words; a model's reply by what it says and the calls it asks for."""
+def reply_text(value: JsonValue) -> str:
+    """Put a model's reply in words: the tools it asks for, and what it says."""
     message = _message(value)
     if message is None:
         return "" if value is None else value_text(value)
-    parts = []
-    if message.get("content"):
-        parts.append(value_text(message["content"]))
     calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict):
-            arguments = _parsed(function.get("arguments"))
-            parts.append(tool_text(str(function.get("name")), arguments, None))
-    return " ⇒ ".join(parts) if parts else "(nothing said)"
+    functions = [
+        call.get("function") for call in (calls if isinstance(calls, list) else ())
+        if isinstance(call, dict)
+    ]  # fmt: skip
+    names = [str(one.get("name")) for one in functions if isinstance(one, dict)]
+    said = value_text(message.get("content") or "")
+    if not names:
+        return said or "(nothing)"
+    return f"calls {', '.join(names)}" + (f" and says: {said}" if said else "")
 
 
 def _message(value: JsonValue) -> dict[str, Any] | None:
@@ -67,15 +69,6 @@ def _message(value: JsonValue) -> dict[str, Any] | None:
     if isinstance(value, dict) and value.get("role") == "assistant":
         return value
     return None
-
-
-def _parsed(arguments: Any) -> JsonValue:
-    if not isinstance(arguments, str):
-        return arguments if isinstance(arguments, dict) else None
-    try:
-        return parse_json(arguments)
-    except InvalidJson:
-        return arguments
 
 
 def value_lines(value: JsonValue, *, depth: int = 0) -> list[str]:
