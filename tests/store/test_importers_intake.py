@@ -56,6 +56,23 @@ def test_an_import_is_redacted_before_it_is_digested(store: Store, tmp_path: Pat
     assert store.verify().sound
 
 
+def test_a_secret_is_taken_out_of_what_came_before_the_field_that_names_it(
+    store: Store, tmp_path: Path
+) -> None:
+    log = log_of(
+        SAYS_HELLO,
+        asks(("get_mail", "c1", {})),
+        returns("get_mail", "c1", "Your code is 771784.", {}),
+        asks(("verify", "c2", {"otp": "771784"})),
+    )
+    redactor = Redactor(Rules(), KeyedTagger(b"k" * 32))
+    rows = imported(store, write_log(tmp_path, log), ImportOptions(redactor=redactor))
+    mail, verify = trajectory(store, rows).calls
+    assert isinstance(verify.arguments, dict)
+    assert mail.observation.value == f"Your code is {verify.arguments['otp']}."
+    assert verify.arguments["otp"] != "771784"
+
+
 def test_a_second_import_adds_nothing(store: Store) -> None:
     first = import_paths([AGENTDYN, TAU], store)
     second = import_paths([AGENTDYN, TAU], store)

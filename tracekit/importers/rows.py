@@ -51,6 +51,7 @@ class _Rows:
         self.scope = Scope()
 
     def build(self, turns: Sequence[Turn]) -> ImportedRun:
+        self._learn_secrets(turns)
         results, answered = _pair(turns)
         first_user = next((n for n, turn in enumerate(turns) if turn.role == "user"), None)
         self._run(turns, first_user, answered)
@@ -65,6 +66,16 @@ class _Rows:
                     if number != first_user:
                         self._message(number, turn)
         return ImportedRun(tuple(self.rows), tuple(self.blobs.values()))
+
+    def _learn_secrets(self, turns: Sequence[Turn]) -> None:
+        """Learn the secrets that arguments name as such, before any text is kept.
+
+        A one-time password stands bare in a mail before it is passed on in a field of that name.
+        """
+        for turn in turns:
+            for call in turn.calls:
+                self._arguments(call)
+        self.blobs.clear()
 
     def _run(self, turns: Sequence[Turn], first_user: int | None, answered: set[int]) -> None:
         head = self.head
