@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -81,7 +82,7 @@ def _next(prompt: str, *heard: tuple[str, Any]) -> str:
     ]
     for place, (tool, value) in enumerate(heard):
         call = {"id": str(place), "function": {"name": tool, "arguments": "{}"}}
-        text = sre.json.dumps(value)
+        text = json.dumps(value)
         messages += [
             {"role": "assistant", "tool_calls": [call]},
             {"role": "tool", "tool_call_id": str(place), "content": text},
