@@ -74,6 +74,7 @@ class Tape:
     counted_writes: frozenset[str]
     """The successful writes that the write sets of this record speak of."""
     _mints: Mapping[tuple[str, str, int], JsonValue] = field(repr=False)
+    _effects: Mapping[str, Effect] = field(repr=False)
     _by_event: Mapping[str, RecordedCall] = field(repr=False)
 
     @classmethod
@@ -101,13 +102,13 @@ class Tape:
                 c.call.event_id for c in calls if c.changed_the_world and c.call.covered_by is None
             ).union(*{c.call.write_set for c in calls}),
             _mints={(m.kind, m.site, m.occurrence): m.value for m in trajectory.mints},
+            _effects=_effects(calls),
             _by_event={c.call.event_id: c for c in calls},
         )
 
     def effect(self, tool: str) -> Effect | None:
         """Return the most harmful effect recorded for ``tool``; None where it was never called."""
-        found = {self.calls[place].call.effect for place in self.by_tool.get(tool, ())}
-        return next((effect for effect in _HARM if effect in found), None)
+        return self._effects.get(tool)
 
     def declared(self, tool: str) -> Contract | None:
         """Return the contract that the calls of ``tool`` carry; write sets were made by that."""
@@ -171,8 +172,19 @@ def _recorded(trajectory: Trajectory, contracts: Mapping[str, Contract]) -> Iter
         )
 
 
+def _effects(calls: Sequence[RecordedCall]) -> dict[str, Effect]:
+    found: dict[str, Effect] = {}
+    for recorded in calls:
+        effect = recorded.call.effect
+        known = found.setdefault(recorded.call.tool, effect)
+        found[recorded.call.tool] = min(known, effect, key=_HARM.index)
+    return found
+
+
 def _racing(calls: Sequence[Call]) -> dict[str, frozenset[str]]:
     """Find for each call the writes that overlapped it in time."""
+    if not any(call.writes for call in calls):
+        return {}
     timed = sorted(
         (c.ts_start_ns, c.ts_end_ns, place)
         for place, c in enumerate(calls)

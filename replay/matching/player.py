@@ -7,6 +7,7 @@ what the user wants. Not thread-safe: whoever runs the replay asks one question 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 
 from replay.matching import rungs
@@ -215,9 +216,10 @@ class Player:
         return f"{often}; a write is answered as often as it was recorded"
 
     def _recorded_places(self, question: Question) -> tuple[int, ...]:
+        """Where equal calls stand on the tape; the covered ones only if there are no others."""
         places = self.tape.by_key.get((question.tool, question.first.key), ())
-        planned = tuple(p for p in places if self.tape.calls[p].call.covered_by is None)
-        return planned or places
+        planned = bisect_left(places, len(self.tape.calls) - len(self.tape.trajectory.covered))
+        return places[:planned] or places
 
     def _count(self, answer: Answer) -> None:
         self._answers += 1
