@@ -97,7 +97,8 @@ def run(run_id: str, *, start: int = NOON, calls: int = 2, **columns: Any) -> Ba
 def facts(run_id: str, writer: str, *, ended: bool = True) -> list[tuple[Any, list[Blob]]]:
     """Make what a process writes that records a run with one call, and is killed or not."""
     argument, argument_digest = value({"query": run_id})
-    same = {"writer": writer, "run_id": run_id, "trace_id": "c" * 32}
+    trace_id = digest(run_id)[-32:]
+    same: dict[str, Any] = {"writer": writer, "run_id": run_id, "trace_id": trace_id}
     root = {**same, "span_id": "d" * 16}
     call = {**same, "span_id": "e" * 16, "parent_span_id": "d" * 16}
     payload = Payload(digest=argument_digest, blob=argument.digest)
