@@ -313,3 +313,24 @@ def test_a_client_first_imported_inside_the_agent_is_recorded_and_no_key_reaches
     assert facts.count("llm_call.ended") == 2
     assert KEY.encode() not in written
     assert b"uthorization" not in written
+
+
+BROKEN = """
+import sys, types
+sys.modules["openai"] = types.ModuleType("openai")  # somebody's double
+import tracekit
+@tracekit.agent
+def agent() -> str:
+    return "fine"
+print(agent())
+"""
+
+
+def test_a_client_that_cannot_be_instrumented_does_not_stop_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACEKIT_STORE", str(tmp_path / "store"))
+    command = [sys.executable, "-W", "error", "-c", BROKEN]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "fine\n"
+    assert "cannot record calls of openai" in done.stderr

@@ -10,6 +10,7 @@ import openai
 import pydantic
 import pytest
 
+from fixtures.agents import sre
 from fixtures.model_server import ModelServer, completion
 from tests.recorder.openai_kit import (
     PLAIN,
@@ -22,8 +23,9 @@ from tests.recorder.openai_kit import (
     recording,
 )
 from tracekit import guard
-from tracekit.canonical import Encoded, decode, encode
+from tracekit.canonical import Encoded, decode, digest, encode
 from tracekit.errors import NotReplayable, RecordedError
+from tracekit.rows import rows_from_facts
 
 
 class Tape:
@@ -216,6 +218,43 @@ async def test_an_error_of_which_only_the_name_is_known_is_rebuilt_where_it_can_
         with answered(guard.Raised(RecordedError(name, "no"), {})), pytest.raises(kind) as caught:
             await asking.chat.completions.create(model="m", messages=PLAIN)
     assert type(caught.value) is kind
+
+
+class Conversation:
+    """Answers a prompt with what was recorded for exactly that prompt, and tools in their order."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        rows = rows_from_facts(recorded.sink.facts)
+        self.replies = {
+            digest(recorded.value(row.argument_blob)): recorded.value(row.observation_blob)
+            for row in rows
+            if row.event_type == "llm_call"
+        }
+        self.tools = iter([row for row in rows if row.event_type == "tool_call"])
+        self.recorded = recorded
+
+    def answer(self, question: guard.Question) -> guard.Outcome:
+        if question.contract is None:
+            return guard.Served(self.replies[digest(encode(question.arguments).value)], {})
+        row = next(self.tools)
+        if row.status == "error":
+            return guard.Raised(TimeoutError(row.error_message), {})
+        return guard.Served(self.recorded.value(row.observation_blob), {})
+
+
+def test_a_replayed_conversation_asks_the_recorded_prompts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-local")
+    monkeypatch.delenv(sre.DEPLOY_LOG, raising=False)
+    with ModelServer() as own, recording() as recorded:
+        monkeypatch.setenv("OPENAI_BASE_URL", own.url)
+        client(own).close()
+        said = sre.investigate_v1(sre.QUESTION)
+    assert len(recorded.rows()) == 4
+    with guard.answering(Conversation(recorded)), recording() as again:
+        assert sre.investigate_v1(sre.QUESTION) == said
+    assert [row.prompt_hash for row in again.rows()] == [r.prompt_hash for r in recorded.rows()]
 
 
 def test_there_is_no_road_around_the_guard(server: ModelServer) -> None:

@@ -6,6 +6,7 @@ library has been imported, else the moment it is. tracekit imports none of them 
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -17,6 +18,8 @@ from types import ModuleType
 _INTEGRATIONS = {"openai": "tracekit.integrations.openai"}
 """Library → module of ours; its ``instrument`` may be called any number of times."""
 _done: set[str] = set()
+_strict = False
+_log = logging.getLogger("tracekit")
 
 
 def instrument_loaded() -> None:
@@ -28,8 +31,11 @@ def instrument_loaded() -> None:
         sys.meta_path.insert(0, _watcher)
 
 
-instrument_all = instrument_loaded
-"""What a replay calls before it imports a planner, so that no client of its can be missed."""
+def instrument_all() -> None:
+    """Do the same for a replay, which must miss no client: a failure is an error there."""
+    global _strict  # a replay is a mode of the whole process
+    _strict = True
+    instrument_loaded()
 
 
 def _initialised(module: ModuleType) -> bool:
@@ -38,7 +44,12 @@ def _initialised(module: ModuleType) -> bool:
 
 def _instrument(library: str) -> None:
     _done.add(library)
-    import_module(_INTEGRATIONS[library]).instrument()
+    try:
+        import_module(_INTEGRATIONS[library]).instrument()
+    except Exception as error:  # the traced program is never the victim
+        if _strict:
+            raise
+        _log.warning("tracekit cannot record calls of %s: %s", library, error)
 
 
 class _Watcher(MetaPathFinder):
