@@ -84,12 +84,16 @@ class Judge:
         )
 
     def _disturb(self) -> None:
-        """Note whose observation the other run did not get."""
+        """Note who acted otherwise, and whose observation the other run did not get."""
         for line in self._lines:
             one, two = self._steps(line.match)
+            other = one is None or two is None or bool(argument_fields(one, two, self._rules))
+            for side, step in ((self._left, one), (self._right, two)):
+                if step is not None and other and step.kind not in ("said", "turn"):
+                    side.acted.add(step.index)
             if one is None or two is None:
                 for side, step in ((self._left, one), (self._right, two)):
-                    if step is not None:
+                    if step is not None and step.kind not in ("said", "told"):
                         side.disturbed[step.index] = ""
             elif one.outcome_text != two.outcome_text or _refusal(one) != _refusal(two):
                 self._left.disturbed[one.index] = two.outcome_text

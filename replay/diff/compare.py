@@ -9,13 +9,13 @@ comparing them the other way round gives the same result, mirrored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
+from replay.diff.align import Alignment
 from replay.diff.classify import Judge
 from replay.diff.comparison import Comparison
 from replay.diff.costs import ANSWER, INPUT, REGROUPED, STATUS, UNIT
-from replay.diff.match import label_moves, regrouped
-from replay.diff.normal import Rows, align_runs, normal_row
+from replay.diff.match import Match, label_moves, regrouped
+from replay.diff.normal import align_runs, normal_row
 from replay.diff.order import PartialOrder
 from replay.diff.steps import Declared, declared, steps_of
 from tracekit.canonical import JsonValue, canonical_text
@@ -34,8 +34,7 @@ def diff(
     rules = declared(left, right)
     ours = PartialOrder(left, steps_of(left, rules))
     theirs = PartialOrder(right, steps_of(right, rules))
-    rows = _aligned(ours, theirs, rules)
-    matches = label_moves(rows, ours.steps, theirs.steps)
+    matches, alignment = _aligned(ours, theirs, rules)
     groups = regrouped(matches, ours, theirs)
     ends = ending(left, right)
     judge = Judge(
@@ -47,7 +46,7 @@ def diff(
         runs=(left, right),
     )
     found = judge.judge(groups=groups, ends=ends, inputs=_inputs(left, right))
-    cost = rows.alignment.cost + REGROUPED * len(groups) + _rim_cost(left, right, ends)
+    cost = alignment.cost + REGROUPED * len(groups) + _rim_cost(left, right, ends)
     return Comparison(
         left_name=left_name,
         right_name=right_name,
@@ -61,20 +60,23 @@ def diff(
         resynchronised_at=found.resynchronised_at,
         context=_context(left, right),
         unknown=(*_not_kept(left, left_name), *_not_kept(right, right_name)),
-        cells=rows.alignment.cells,
+        cells=alignment.cells,
     )
 
 
-def _aligned(left: PartialOrder, right: PartialOrder, rules: Mapping[str, Declared]) -> Rows:
-    """Align the normal forms, always beginning with the same one of the two."""
+def _aligned(
+    left: PartialOrder, right: PartialOrder, rules: Mapping[str, Declared]
+) -> tuple[list[Match], Alignment]:
+    """Match the steps of two runs, always beginning with the same one of the two."""
     left_row, right_row = normal_row(left), normal_row(right)
     one = [left.steps[at].letter for at in left_row]
     two = [right.steps[at].letter for at in right_row]
     if one <= two:
-        return align_runs(left, left_row, right, right_row, rules)
+        rows = align_runs(left, left_row, right, right_row, rules)
+        return label_moves(rows, left.steps, right.steps), rows.alignment
     rows = align_runs(right, right_row, left, left_row, rules)
-    turned = tuple((b, a) for a, b in rows.alignment.pairs)
-    return Rows(rows.right, rows.left, replace(rows.alignment, pairs=turned))
+    matches = label_moves(rows, right.steps, left.steps)
+    return [Match(m.right, m.left, moved=m.moved) for m in matches], rows.alignment
 
 
 def ending(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:

@@ -29,6 +29,8 @@ class Side:
     order: PartialOrder
     disturbed: dict[int, str] = field(default_factory=dict)
     """Steps whose observation the other run did not get, and what it got instead."""
+    acted: set[int] = field(default_factory=set)
+    """Steps that the planner took otherwise than in the other run."""
     first_shown: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -55,9 +57,9 @@ class Side:
         return None
 
     def changed_write_before(self, at: int) -> str | None:
-        """Say which disturbed write a read could see, if there is one."""
+        """Say which write that differs a read could see, if there is one."""
         decision = self.order.steps[at].decision
-        for index in sorted(self.disturbed, reverse=True):
+        for index in sorted(self.acted | self.disturbed.keys(), reverse=True):
             step = self.order.steps[index]
             if step.writes and step.decision < decision and _sees(self.order, at, index):
                 return (
@@ -67,12 +69,12 @@ class Side:
         return None
 
     def earlier(self, decision: int) -> str | None:
-        """Say which call before ``decision`` differs, if one does."""
-        before = [i for i in self.disturbed if self.order.steps[i].decision < decision]
-        if not before:
+        """Say since when the run had been another, if it had before ``decision``."""
+        steps = self.order.steps
+        differ = [n for at in self.acted | self.disturbed.keys() if (n := steps[at].decision)]
+        if not differ or min(differ) >= decision:
             return None
-        step = self.order.steps[min(before)]
-        return f"{self.name} had been given something else since decision {step.decision}"
+        return f"{self.name} had been on another way since decision {min(differ)}"
 
 
 def _sees(order: PartialOrder, read: int, write: int) -> bool:

@@ -1,8 +1,8 @@
 """Labels put on an alignment: what moved, and what was made anew.
 
 The alignment knows only pairs and steps without counterpart. A step that is missing here and added
-there is a move; so are two changes that are each other's reverse. Of moved steps as few as possible
-are named: a longest run of pairs that both sides have in one order counts as standing still.
+there is a move; so are changes that are each other's reverse. Of those as few as possible are
+named: a longest row of pairs that both sides have in one order counts as standing still.
 """
 
 from __future__ import annotations
@@ -49,15 +49,19 @@ def label_moves(rows: Rows, left: Sequence[Step], right: Sequence[Step]) -> list
         (one, two) for one, two in exchanged if one not in settled[0] and two not in settled[1]
     }
     still = [*kept, *(pair for pair in changed if pair not in exchanged or pair in alone)]
-    matches = _settle(rows, still, again)
+    if exchanged:
+        matches = _settle(rows, still, again)
+    else:
+        matches = [Match(*pair) for pair in still]
+        matches += [Match(*pair, moved=True) for pair in again]
     paired = {m.left for m in matches}, {m.right for m in matches}
     matches += [Match(one, None) for one in missing if one not in paired[0]]
     matches += [Match(None, two) for two in added if two not in paired[1]]
     return matches
 
 
-def _key(step: Step) -> tuple[str, str, str]:
-    return step.kind, step.name, step.arguments_text
+def _key(step: Step) -> tuple[bool, str, str]:
+    return step.call is not None, step.name, step.arguments_text
 
 
 def _exchanged(
@@ -87,10 +91,10 @@ def _pair_again(
     pairs: list[tuple[int, int]] = []
     taken: set[int] = set()
     for exact in (True, False):
-        waiting: dict[tuple[str, ...], list[int]] = {}
+        waiting: dict[tuple[str | bool, ...], list[int]] = {}
         for two in sorted(added, reverse=True):
             if two not in taken:
-                key = (right[two].letter,) if exact else _key(right[two])
+                key: tuple[str | bool, ...] = (right[two].letter,) if exact else _key(right[two])
                 waiting.setdefault(key, []).append(two)
         done = {one for one, _ in pairs}
         for one in sorted(missing):
@@ -107,8 +111,6 @@ def _settle(
     again: Sequence[tuple[int, int]],
 ) -> list[Match]:
     """Decide which of the pairs moved: those outside a longest row in common order."""
-    if not again:
-        return [Match(one, two) for one, two in still]
     at = {one: position for position, one in enumerate(rows.left)}
     place = {two: position for position, two in enumerate(rows.right)}
     pairs = sorted((*still, *again), key=lambda pair: at[pair[0]])
@@ -178,7 +180,7 @@ def _minds(
 def retries(steps: Sequence[Step]) -> set[int]:
     """Name the calls that were made twice: one right after its like, or around a failed attempt."""
     found: set[int] = set()
-    likes: dict[tuple[str, str, str], list[Step]] = {}
+    likes: dict[tuple[bool, str, str], list[Step]] = {}
     calls = [step for step in steps if step.call is not None]
     for at, step in enumerate(calls):
         likes.setdefault(_key(step), []).append(step)

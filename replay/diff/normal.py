@@ -1,19 +1,21 @@
 """Both runs in the normal form of their partial order, chosen so that they can be compared.
 
 The smallest permitted order by any fixed ranking of the steps is a normal form (``order``). Ranked
-by their own text, equivalent runs become the same row; runs that are not equivalent may be torn
-apart by one changed letter. So a second ranking is made from the first: the steps of one run rank
-as they stand, and those of the other like the step they most resemble. Either run may lead; the
-cheaper alignment is kept. Nothing here looks at the order in which permitted swaps were recorded.
+by their own text, equivalent runs become the same row; of runs that are not equivalent one changed
+letter may move a step far away. Where that may have happened, another ranking is made: the steps of
+one run rank as they stand, and those of the other like the step they most resemble. Either run may
+lead; the cheapest alignment is kept. Nothing here looks at the order in which permitted swaps were
+recorded.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from replay.diff.align import Alignment, align
-from replay.diff.costs import change
+from replay.diff.costs import table
 from replay.diff.order import PartialOrder
 from replay.diff.steps import Declared, Step
 
@@ -52,15 +54,29 @@ def align_runs(
     right_row: Sequence[int],
     rules: Mapping[str, Declared],
 ) -> Rows:
-    """Align two runs, each already in its own normal form; the cheapest of two readings."""
-    alike = _alike(left.steps, left_row, right.steps, right_row, rules)
+    """Align two runs, each already in its own normal form; the cheapest of three readings."""
+    best = _aligned(left, left_row, right, right_row, rules)
+    if not _may_be_better(best, left.steps, right.steps):
+        return best
+    alike = _alike(best, left.steps, right.steps, rules)
     led = right.linearise(_ranks(left_row, right_row, {two: one for one, two in alike}))
-    first = _aligned(left, left_row, right, led, rules)
-    if first.alignment.cost == 0:
-        return first
     follow = left.linearise(_ranks(right_row, left_row, dict(alike)))
-    second = _aligned(left, follow, right, right_row, rules)
-    return first if first.alignment.cost <= second.alignment.cost else second
+    others = (
+        _aligned(left, left_row, right, led, rules),
+        _aligned(left, follow, right, right_row, rules),
+    )
+    return min((best, *others), key=lambda rows: rows.alignment.cost)
+
+
+def _may_be_better(rows: Rows, left: Sequence[Step], right: Sequence[Step]) -> bool:
+    """Whether more lines differ than would have to, going by the letters alone."""
+    ours, theirs = Counter(step.letter for step in left), Counter(step.letter for step in right)
+    least = max((ours - theirs).total(), (theirs - ours).total())
+    unequal = sum(
+        one is None or two is None or left[one].letter != right[two].letter
+        for one, two in rows.pairs
+    )
+    return unequal > least
 
 
 def _aligned(
@@ -91,29 +107,35 @@ def _ranks(
 
 
 def _alike(
+    rows: Rows,
     left: Sequence[Step],
-    left_row: Sequence[int],
     right: Sequence[Step],
-    right_row: Sequence[int],
     rules: Mapping[str, Declared],
 ) -> list[tuple[int, int]]:
     """Pair the steps that are most probably the same, whatever the order: (left, right)."""
+    pairs = [
+        (one, two)
+        for one, two in rows.pairs
+        if one is not None and two is not None and left[one].letter == right[two].letter
+    ]
+    done = {one for one, _ in pairs}, {two for _, two in pairs}
     waiting: dict[str, list[int]] = {}
-    for two in reversed(right_row):
-        waiting.setdefault(right[two].letter, []).append(two)
-    pairs: list[tuple[int, int]] = []
-    ours: dict[tuple[str, str], list[int]] = {}
-    for one in left_row:
-        found = waiting.get(left[one].letter)
-        if found:
+    for two in reversed(rows.right):
+        if two not in done[1]:
+            waiting.setdefault(right[two].letter, []).append(two)
+    ours: dict[tuple[bool, str], list[int]] = {}
+    for one in rows.left:
+        if one in done[0]:
+            continue
+        if found := waiting.get(left[one].letter):
             pairs.append((one, found.pop()))
         else:
-            ours.setdefault((left[one].kind, left[one].name), []).append(one)
+            ours.setdefault(left[one].family, []).append(one)
     taken = {two for _, two in pairs}
-    theirs: dict[tuple[str, str], list[int]] = {}
-    for two in right_row:
+    theirs: dict[tuple[bool, str], list[int]] = {}
+    for two in rows.right:
         if two not in taken:
-            theirs.setdefault((right[two].kind, right[two].name), []).append(two)
+            theirs.setdefault(right[two].family, []).append(two)
     for name, some in ours.items():
         pairs += _most_alike(left, some, right, theirs.get(name, []), rules)
     return pairs
@@ -128,10 +150,13 @@ def _most_alike(
 ) -> list[tuple[int, int]]:
     if max(len(ours), len(theirs)) > _SIMILAR:
         return list(zip(ours, theirs, strict=False))
+    if not theirs:
+        return []
+    costs = table([left[one] for one in ours], [right[two] for two in theirs], rules)
     ranked = sorted(
-        (change(left[one], right[two], rules), abs(i - k), i + k, i, one, two)
+        (int(cost), abs(i - k), i + k, i, one, two)
         for i, one in enumerate(ours)
-        for k, two in enumerate(theirs)
+        for k, (two, cost) in enumerate(zip(theirs, costs.row(i), strict=True))
     )
     pairs: list[tuple[int, int]] = []
     used: tuple[set[int], set[int]] = set(), set()

@@ -43,6 +43,11 @@ class Step:
     call: Call | None = None
 
     @property
+    def family(self) -> tuple[bool, str]:
+        """Steps of one family may be changes of each other, all others never."""
+        return self.call is not None, self.name
+
+    @property
     def effect(self) -> Effect:
         """What the step does to the world; speech does nothing to it."""
         return "pure" if self.call is None else self.call.effect
@@ -76,6 +81,11 @@ class Declared:
     matchers: Matchers
     idempotency_field: str | None
     writes: bool
+
+    @property
+    def has_leeway(self) -> bool:
+        """Whether different arguments may still count as equal."""
+        return not self.writes and bool(self.matchers.tolerances or self.matchers.windows)
 
 
 def declared(left: Trajectory, right: Trajectory) -> dict[str, Declared]:
@@ -160,17 +170,17 @@ def _decision_steps(decision: Decision, rules: Mapping[str, Declared], *, start:
 
 def _speech(index: int, kind: StepKind, decision: int, content: JsonValue) -> Step:
     text = canonical_text(content)
-    names = {"said": "(said beside its calls)", "told": "(said)", "turn": "(user's turn)"}
+    speaker = "user" if kind == "turn" else "planner"
     return Step(
         index=index,
         kind=kind,
-        name=names[kind],
+        name="(user's turn)" if kind == "turn" else "(said)",
         decision=decision,
         arguments=content,
-        letter=f"{kind} {text}",
+        letter=f"{speaker} {text}",
         arguments_text=text,
         outcome_text="",
-        leaves=frozenset({kind, text}),
+        leaves=frozenset({speaker, text}),
     )
 
 
