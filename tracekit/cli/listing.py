@@ -27,7 +27,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if sys.stdout.isatty():
         rich_table(columns, rows)
     else:
-        sys.stdout.write(plain_table(columns, rows) + "\n")
+        sys.stdout.writelines(f"{line}\n" for line in plain_table(columns, rows))
 
 
 def run_cells(rows: Iterable[RunRow]) -> list[list[str]]:

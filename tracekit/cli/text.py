@@ -6,7 +6,7 @@ Whatever a trace holds may end on a terminal, so control characters are shown, n
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from tracekit.canonical import JsonValue, json_text
@@ -78,15 +78,13 @@ def duration_text(duration_ns: int | None) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Align columns by spaces: for pipes, files and eyes that cannot see boxes."""
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a table's lines, aligned by spaces: for pipes, files and eyes that see no boxes."""
     cells = [[" ".join(visible(cell).split()) for cell in row] for row in (columns, *rows)]
     widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    ]
-    return "\n".join(lines)
+    for row in cells:
+        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(padded).rstrip()
 
 
 def rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
