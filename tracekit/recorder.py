@@ -20,6 +20,7 @@ from tracekit import conditions, otel
 from tracekit.canonical import Encoded, JsonValue, digest, digest_bytes, encode, json_bytes
 from tracekit.events import (
     Blob,
+    ContentState,
     EvidenceNoted,
     Fact,
     LlmCallBegun,
@@ -32,7 +33,7 @@ from tracekit.events import (
     StateNoted,
 )
 from tracekit.prompts import hash_prompt
-from tracekit.redact import Redactor
+from tracekit.redact import Redactor, Scope
 from tracekit.sink import Sink
 
 Kind = Literal["run", "agent", "llm_call", "tool_call", "retrieval", "span"]
@@ -46,6 +47,8 @@ class RunScope:
     run_id: str
     trace_id: str
     mints: conditions.MintScope = field(default_factory=conditions.MintScope)
+    secrets: Scope = field(default_factory=Scope)
+    """Secrets met in fields of this run, so that they are known in its free text too."""
 
 
 @dataclass(slots=True, eq=False)
@@ -164,7 +167,7 @@ class Recorder:
     ) -> None:
         blobs: list[Blob] = []
         if side in fields:
-            kept = self.keep(fields[side])
+            kept = self.keep(fields[side], operation.run.secrets)
             fields[side] = kept.payload
             blobs.append(kept.blob)
             if fact is LlmCallBegun:
@@ -174,7 +177,9 @@ class Recorder:
             fields["contract"] = blob.digest
             blobs.append(blob)
         if message := fields.get("error_message"):
-            fields["error_message"] = self.redactor.redact_text(message)
+            fields["error_message"] = self.redactor.redact_text(
+                message, scope=operation.run.secrets
+            )
         self._write(operation, operation.span_id, operation.parent_span_id, fact, fields, blobs)
 
     def _contract_blob(self, text: str) -> Blob:
@@ -184,14 +189,17 @@ class Recorder:
             self._contracts[text] = blob
         return self._contracts[text]
 
-    def keep(self, value: object) -> Kept:
+    def keep(self, value: object, secrets: Scope) -> Kept:
         """Encode and redact ``value``: what is kept of it, and where."""
         encoded = value if isinstance(value, Encoded) else encode(value)
-        redacted = self.redactor.redact(encoded.value).value
+        found = self.redactor.redact(encoded.value, scope=secrets)
+        redacted = found.value
         # Kept in the order of its keys: what a planner prints of it must read the same in a replay.
         data = json_bytes(redacted)
         name = digest_bytes(data)
-        state: Literal["captured", "truncated"] = "captured" if encoded.replayable else "truncated"
+        state: ContentState = "captured" if encoded.replayable else "truncated"
+        if found.failure is not None:
+            state = "redacted"
         payload = Payload(
             state=state, digest=digest(redacted), blob=name, types=dict(encoded.types)
         )
@@ -209,11 +217,11 @@ class Recorder:
         blobs: list[Blob] = []
         for name in ("observation", "before", "after"):
             if name in fields:
-                kept = self.keep(fields[name])
+                kept = self.keep(fields[name], operation.run.secrets)
                 fields[name] = kept.payload
                 blobs.append(kept.blob)
         if reason := fields.get("reason"):
-            fields["reason"] = self.redactor.redact_text(reason)
+            fields["reason"] = self.redactor.redact_text(reason, scope=operation.run.secrets)
         self._write(operation, conditions.new_span_id(), operation.span_id, fact, fields, blobs)
 
     def _write(

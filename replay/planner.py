@@ -1,0 +1,391 @@
+"""What a planner is, how it is loaded, and how it runs in the process that may do nothing.
+
+A planner is the agent itself (a decorated function, or any other that is called with the run's
+input), or something that decides: ``decide(history, tools)``, also with a third parameter
+``script`` for the recorded decisions. Whatever it is, this side only asks: calls and prompts go to
+the parent over the channel, and what comes back is all that it gets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import orjson
+
+from tracekit import conditions, guard, integrations
+from tracekit.canonical import Encoded, JsonValue, decode, encode
+from tracekit.configuration import recorder, recording_to
+from tracekit.decorators import MARK
+from tracekit.errors import (
+    NotRecorded,
+    NotReplayable,
+    PlannerImportFailed,
+    PlannerNotFound,
+    PlannerSignatureError,
+    RecordedError,
+    ReplayInProgress,
+    UsageError,
+    WriteBlocked,
+)
+from tracekit.events import Blob, Fact
+from tracekit.recorder import Recorder
+from tracekit.redact import Redactor, Rules
+from tracekit.steps import open_step
+
+NOT_IN_RECORDING = "NotInRecording"
+"""``error_type`` of the observation that stands for a call which the record does not hold."""
+MAX_DECISIONS = 200
+"""Decisions after which a planner that never stops is stopped."""
+
+
+class Channel(Protocol):
+    """The way to the parent."""
+
+    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Send ``message`` and wait for the answer."""
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send ``message``; there is no answer."""
+
+
+def load(spec: str) -> object:
+    """Import the object that ``MOD:OBJ`` names.
+
+    Raises:
+        PlannerNotFound: the text, the module or the attribute is wrong.
+        PlannerImportFailed: the module raised while it was imported.
+    """
+    module_name, colon, path = spec.partition(":")
+    if not (module_name and colon and path):
+        raise PlannerNotFound(
+            f"planner {spec!r} is not of the form MOD:OBJ", hint="for example agents.sre:planner_v2"
+        )
+    try:
+        found: object = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name + ".").startswith(error.name + "."):
+            raise PlannerNotFound(
+                f"planner {spec!r}: there is no module {error.name!r}",
+                hint="run the command where the module can be imported, or set PYTHONPATH",
+            ) from error
+        raise PlannerImportFailed(f"planner {spec!r}: {error} while it was imported") from error
+    except Exception as error:
+        raise PlannerImportFailed(
+            f"planner {spec!r}: {type(error).__name__}: {error} while it was imported"
+        ) from error
+    for name in path.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            names = sorted(n for n in vars(found) if not n.startswith("_"))[:8]
+            raise PlannerNotFound(
+                f"planner {spec!r}: {module_name} has no {name!r}",
+                hint=f"it has {', '.join(names)}" if names else None,
+            ) from None
+    return found
+
+
+def describe(planner: object) -> dict[str, Any]:
+    """Say what ``planner`` is: its kind, name and the parameters that it takes.
+
+    Raises:
+        PlannerSignatureError: it cannot be called.
+    """
+    decides = _decide_parameters(planner)
+    if decides is None and not callable(planner):
+        raise PlannerSignatureError(
+            f"a planner is called, and {type(planner).__name__} cannot be",
+            hint="name a function, a class with a decide method, or a decorated agent",
+        )
+    parameters = _parameters(planner) if decides is None else decides  # type: ignore[arg-type]  # callable, as seen above
+    mark = getattr(planner, MARK, None)
+    agent = mark is not None and mark.kind == "agent"
+    kind = "agent" if agent else ("function" if decides is None else "decide")
+    name = getattr(planner, "__name__", type(planner).__name__)
+    return {
+        "kind": kind,
+        "name": mark.name if mark is not None and agent else name,
+        "parameters": parameters,
+        "script": kind == "decide" and ("script" in parameters or len(parameters) >= 3),
+    }
+
+
+def _parameters(target: Callable[..., Any]) -> list[str]:
+    try:
+        return list(inspect.signature(target).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _decide_parameters(planner: object) -> list[str] | None:
+    """What the deciding function takes, without ``self``; None where the planner is an agent."""
+    method = getattr(planner, "decide", None)
+    if inspect.isclass(planner):
+        return None if method is None else _parameters(method)[1:]
+    if callable(method):
+        return _parameters(method)
+    if callable(planner) and not hasattr(planner, MARK):
+        names = _parameters(planner)
+        return names if names[:2] == ["history", "tools"] else None
+    return None
+
+
+def run_in_child(planner: object, request: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
+    """Run ``planner`` once; see ``replay.session`` for the messages.
+
+    Returns:
+        ``{"answer": value, "types": tags, "replayable": bool}``, or ``{"error": {...}}`` where the
+        planner raised.
+    """
+    start = datetime.fromtimestamp(request["clock_ns"] / 1e9, UTC)
+    with conditions.use(conditions.Conditions.seeded(start, request["seed"])) as made:
+        before = conditions.install(made)
+        try:
+            if describe(planner)["kind"] == "decide":
+                return _deciding(planner, request, channel)
+            return _running(planner, request, channel)
+        except (ReplayInProgress, UsageError):
+            raise
+        except BaseException as error:  # noqa: BLE001  # what ends the planner is its result
+            return {"error": _described(error)}
+        finally:
+            conditions.install(before)
+
+
+# --- planners that decide -------------------------------------------------------------------------
+
+
+def _deciding(planner: object, request: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
+    instance = planner() if inspect.isclass(planner) else planner
+    decide: Callable[..., Any] = getattr(instance, "decide", instance)  # type: ignore[arg-type]  # a decider is callable
+    history: list[Any] = list(request["history"])
+    tools = request["tools"]
+    extra = (request["script"],) if describe(planner)["script"] else ()
+    for _ in range(MAX_DECISIONS):
+        decision = decide(_copy(history), _copy(tools), *_copy(list(extra)))
+        if inspect.iscoroutine(decision):
+            decision = asyncio.run(decision)
+        answer = channel.ask({"decision": normal_decision(decision)})
+        if answer.get("stop"):
+            return {"answer": answer.get("answer"), "types": {}, "replayable": True}
+        history += answer["append"]
+    raise PlannerSignatureError(
+        f"the planner has not stopped after {MAX_DECISIONS} decisions",
+        hint="it ends a run by returning an answer, or None",
+    )
+
+
+def _copy(value: Any) -> Any:
+    return orjson.loads(orjson.dumps(value))
+
+
+def normal_decision(decision: object) -> dict[str, JsonValue]:
+    """Bring what a planner returned into the one form ``{"calls", "message", "final"}``.
+
+    Raises:
+        PlannerSignatureError: it is none of the forms that a planner may return.
+    """
+    if decision is None:
+        return {"calls": [], "message": None, "final": True}
+    if isinstance(decision, str):
+        return {"calls": [], "message": decision, "final": True}
+    if isinstance(decision, Mapping) and "answer" in decision:
+        return {"calls": [], "message": encode(decision["answer"]).value, "final": True}
+    if isinstance(decision, Mapping) and "tool" in decision:
+        decision = [decision]
+    if isinstance(decision, Mapping):
+        calls, message = decision.get("calls") or [], decision.get("message")
+    elif isinstance(decision, Sequence):
+        calls, message = list(decision), None
+    else:
+        raise _strange(decision)
+    normal: list[JsonValue] = []
+    for call in calls:
+        if not isinstance(call, Mapping) or not isinstance(call.get("tool"), str):
+            raise _strange(call)
+        arguments = call.get("arguments", {})
+        if not isinstance(arguments, Mapping):
+            raise _strange(call)
+        normal.append({"tool": call["tool"], "arguments": encode(dict(arguments)).value})
+    return {"calls": normal, "message": encode(message).value, "final": not normal}
+
+
+def _strange(found: object) -> PlannerSignatureError:
+    return PlannerSignatureError(
+        f"the planner decided {str(found)[:80]!r}, which is no action",
+        hint='return {"calls": [{"tool": ..., "arguments": {...}}]}, {"answer": ...} or None',
+    )
+
+
+# --- planners that are the agent ------------------------------------------------------------------
+
+
+def _running(planner: object, request: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
+    integrations.instrument_all()
+    script = load(request["model_script"]) if request.get("model_script") else None
+    own = Recorder(_PipeSink(channel), Redactor(Rules(), _PipeTagger(channel)), strict=True)
+    mints = {(kind, site, n): value for kind, site, n, value in request["mints"]}
+    conditions.set_mint_source(lambda kind, site, n: mints.get((kind, site, n)))
+    with recording_to(own), guard.answering(_PipeAnswerer(channel, script)):
+        value = _call(planner, _arguments(planner, request))
+    encoded = encode(value)
+    return {
+        "answer": encoded.value,
+        "types": dict(encoded.types),
+        "replayable": encoded.replayable,
+    }
+
+
+def _arguments(planner: object, request: Mapping[str, Any]) -> dict[str, Any]:
+    given = decode(Encoded(request["input"]["value"], request["input"]["types"]))
+    if not isinstance(given, dict):
+        given = {"prompt": given}
+    assert callable(planner)
+    try:
+        signature = inspect.signature(planner)
+    except (TypeError, ValueError):
+        return given
+    try:
+        signature.bind(**given)
+    except TypeError as error:
+        takes = ", ".join(signature.parameters) or "nothing"
+        raise PlannerSignatureError(
+            f"the planner cannot be called with the run's input: {error}",
+            hint=f"the run was given {', '.join(given) or 'nothing'}; the planner takes {takes}",
+        ) from None
+    return given
+
+
+def _call(planner: object, arguments: dict[str, Any]) -> object:
+    assert callable(planner)
+    mark = getattr(planner, MARK, None)
+    if mark is not None and mark.kind == "agent":
+        return _finished(planner(**arguments))
+    name = getattr(planner, "__name__", type(planner).__name__)
+    step = open_step(recorder(), "run", name, arguments)
+    try:
+        with step.active():
+            value = _finished(planner(**arguments))
+    except BaseException as error:
+        step.fail(error)
+        raise
+    step.end(value)
+    return value
+
+
+def _finished(value: object) -> object:
+    """What a call comes to: a coroutine is run, a generator read to its end."""
+    if inspect.iscoroutine(value):
+        return asyncio.run(value)
+    if inspect.isgenerator(value):
+        return list(value)
+    if inspect.isasyncgen(value):
+
+        async def read() -> list[object]:
+            return [item async for item in value]
+
+        return asyncio.run(read())
+    return value
+
+
+class _PipeSink:
+    """Sends facts to the parent, which alone has the store."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._seq = 0
+
+    def stamp(self) -> tuple[str, int]:
+        self._seq += 1
+        return "planner", self._seq
+
+    def write(self, fact: Fact, blobs: Sequence[Blob]) -> None:
+        self._channel.tell(
+            {
+                "fact": {**fact.model_dump(mode="json", exclude_defaults=True), "fact": fact.fact},
+                "blobs": {blob.digest: blob.data.decode() for blob in blobs},
+            }
+        )
+
+    def close(self) -> None:
+        pass  # the channel is the host's
+
+
+class _PipeTagger:
+    """Has secrets tagged by the parent, which alone has the key."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def tag(self, kind: str, secret: str) -> str:
+        return str(self._channel.ask({"tag": [kind, secret]})["tag"])
+
+
+class _PipeAnswerer:
+    """Has every call decided by the parent."""
+
+    def __init__(self, channel: Channel, script: object) -> None:
+        self._channel = channel
+        self._script = script
+
+    def answer(self, question: guard.Question) -> guard.Outcome:
+        """Ask the parent; a call is run here only where it says so."""
+        answer = self._channel.ask({"ask": question.operation.span_id})
+        conditions.current().advance(int(answer.get("latency_ns", 0)))
+        fields = answer.get("fields", {})
+        match answer["do"]:
+            case "return":
+                return guard.Served(_value(answer), fields)
+            case "raise":
+                return guard.Raised(_error(answer), fields)
+            case "execute":
+                return guard.EXECUTE
+            case "script":
+                return self._scripted(question, fields)
+            case strange:
+                raise WriteBlocked(question.operation.actor, "unknown", reason=f"told {strange!r}")
+
+    def _scripted(self, question: guard.Question, fields: dict[str, Any]) -> guard.Outcome:
+        assert callable(self._script)
+        try:
+            return guard.Served(self._script(question.arguments), fields)
+        except Exception as error:  # noqa: BLE001  # a scripted fault is the model's answer
+            return guard.Raised(error, fields)
+
+
+def _value(answer: Mapping[str, Any]) -> object:
+    return decode(Encoded(answer["value"], answer.get("types", {})))
+
+
+def _error(answer: Mapping[str, Any]) -> BaseException:
+    """Rebuild a recorded error as its own class where that is known here."""
+    kind, message = str(answer["error_type"]), str(answer["error_message"] or "")
+    if kind == NOT_IN_RECORDING:
+        return NotRecorded(message)
+    if kind == "tracekit.errors.WriteBlocked":
+        return WriteBlocked(answer["tool"], answer["effect"], reason=message)
+    try:
+        rebuilt = _value(answer)
+    except NotReplayable:
+        rebuilt = None
+    return rebuilt if isinstance(rebuilt, BaseException) else RecordedError(kind, message)
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    own = isinstance(error, (PlannerSignatureError, NotReplayable))
+    return {
+        "type": type(error).__name__,
+        "message": str(error),
+        "own": own,
+        "traceback": "".join(traceback.format_exception(error))[-8000:],
+        "module": sys.modules[type(error).__module__].__name__
+        if type(error).__module__ in sys.modules
+        else "",
+    }

@@ -1,0 +1,147 @@
+"""What a replay came to, as a value: verdict, evidence, and what was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from replay.isolation import Change, Exit, Level, Wall
+from replay.session import Answered
+from tracekit.canonical import JsonValue
+from tracekit.errors import TracekitError
+from tracekit.trajectory import Call, Trajectory
+
+VerdictKind = Literal["pass", "fail", "inconclusive", "not evaluated"]
+FORMAT = "tracekit/replay/v1"
+
+
+class ReplayFailed(TracekitError):
+    """Raised by ``ReplayResult.raise_for_verdict`` where the verdict is not ``pass``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the replay proves, and why."""
+
+    kind: VerdictKind
+    reasons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.kind if not self.reasons else f"{self.kind}: {self.reasons[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that the planner must not do, or did not manage to do."""
+
+    kind: Literal["write refused", "wall", "planner"]
+    text: str
+    after: int
+    """How many calls and prompts had been answered before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockedDecision:
+    """Step-locked: what was decided at one recorded decision, then and now."""
+
+    number: int
+    recorded: JsonValue
+    proposed: JsonValue
+    """None where nothing was proposed: the prompt changed and no model was there to answer it."""
+    same: bool
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """The outcome of one replay."""
+
+    run_id: str
+    """Of the replay itself; it is recorded like any run."""
+    replay_of: str
+    planner: str
+    mode: str
+    model: str
+    verdict: Verdict
+    level: Level
+    walls: tuple[Wall, ...]
+    answered: tuple[Answered, ...]
+    shares: Mapping[str, int]
+    """Rung → number of tool calls answered on it."""
+    prompt_shares: Mapping[str, int]
+    missing: tuple[Call, ...]
+    """Recorded calls that the planner never made."""
+    findings: tuple[Finding, ...]
+    recorded: Trajectory = field(repr=False)
+    trajectory: Trajectory | None = field(repr=False)
+    exit: Exit = field(repr=False)
+    incidental: tuple[Change, ...] = ()
+    locked: tuple[LockedDecision, ...] = ()
+    first_tainted: str | None = None
+    """The first answer that is no evidence, in words."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the verdict is ``pass``."""
+        return self.verdict.kind == "pass"
+
+    def raise_for_verdict(self) -> None:
+        """Raise unless the verdict is ``pass``.
+
+        Raises:
+            ReplayFailed: it is not.
+        """
+        if not self.passed:
+            raise ReplayFailed(f"replay of {self.replay_of}: {self.verdict}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as JSON; ``format`` names the version of its shape."""
+        return {
+            "format": FORMAT,
+            "run_id": self.run_id,
+            "replay_of": self.replay_of,
+            "planner": self.planner,
+            "mode": self.mode,
+            "model": self.model,
+            "verdict": self.verdict.kind,
+            "reasons": list(self.verdict.reasons),
+            "isolation": self.level,
+            "walls": [
+                {"name": w.name, "held": w.held, "evidence": w.evidence, "unseen": list(w.unseen)}
+                for w in self.walls
+            ],
+            "shares": dict(self.shares),
+            "prompt_shares": dict(self.prompt_shares),
+            "steps": [_step(step) for step in self.answered],
+            "missing": [
+                {"tool": c.tool, "arguments": c.arguments, "decision": c.decision}
+                for c in self.missing
+            ],
+            "findings": [{"kind": f.kind, "text": f.text} for f in self.findings],
+            "locked": [
+                {
+                    "decision": d.number,
+                    "recorded": d.recorded,
+                    "proposed": d.proposed,
+                    "same": d.same,
+                }
+                for d in self.locked
+            ],
+            "incidental": [str(change) for change in self.incidental],
+            "exit": self.exit.kind,
+            "detail": self.exit.detail,
+            "answer": self.trajectory.answer.value if self.trajectory else None,
+        }
+
+
+def _step(step: Answered) -> dict[str, Any]:
+    return {
+        "kind": step.kind,
+        "name": step.name,
+        "arguments": step.arguments if step.kind == "call" else None,
+        "effect": step.effect,
+        "rung": step.answer.rung,
+        "tainted": step.answer.tainted,
+        "ambiguous": step.answer.ambiguous,
+        "explanation": step.answer.explanation,
+    }

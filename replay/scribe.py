@@ -1,0 +1,242 @@
+"""Writes down a replay: a replay is a run, recorded like any other, by the parent alone.
+
+Facts that come from the planner's process get our run's ids, our numbering and our redaction; what
+was answered is taken from the answer, not from what the planner says it was given. The end of the
+run is held back until the verdict is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracekit import conditions
+from tracekit.canonical import JsonValue, digest, digest_bytes, json_bytes, parse_json
+from tracekit.contract import Contract
+from tracekit.events import FACT, Blob, Fact, LlmCallBegun, Payload, RunBegun, RunEnded
+from tracekit.prompts import hash_prompt
+from tracekit.redact import Redactor
+from tracekit.sink import Sink
+from tracekit.trajectory import Observation
+
+_PAYLOADS = ("argument", "observation", "before", "after")
+
+
+@dataclass
+class Scribe:
+    """Writes the facts of one replay to a sink and keeps them."""
+
+    sink: Sink
+    redactor: Redactor
+    clock_ns: int
+    """Time at which the planner's injected clock began."""
+    run_fields: Mapping[str, Any] = field(default_factory=dict)
+    """Columns of the run: replay_of, planner, task_id, tags."""
+    run_id: str = field(default_factory=conditions.new_run_id)
+    trace_id: str = field(default_factory=conditions.new_trace_id)
+    facts: list[Fact] = field(default_factory=list)
+    blobs: dict[str, Blob] = field(default_factory=dict)
+    root: str | None = None
+    """Span of the run, once it has begun."""
+    elapsed_ns: int = 0
+    """How far the injected clock has come, where the parent drives the planner."""
+
+    def __post_init__(self) -> None:
+        self._began_ns = conditions.now_ns()
+        self._end: RunEnded | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended, so that no later call belongs to it."""
+        return self._end is not None
+
+    @property
+    def end_fact(self) -> RunEnded | None:
+        """The end of the run that is held back until the verdict is known."""
+        return self._end
+
+    # --- facts of the planner's process -----------------------------------------------------------
+
+    def adopt(
+        self,
+        raw: Mapping[str, Any],
+        blobs: Mapping[str, str],
+        *,
+        observation: Observation | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> tuple[Fact, dict[str, JsonValue]]:
+        """Write a fact of the planner's process as one of ours.
+
+        Args:
+            raw: The fact as JSON.
+            blobs: Text of the blobs that it names.
+            observation: What the call was answered; stands for what the fact says.
+            fields: Columns that the answer adds.
+
+        Returns:
+            The fact, and the redacted values of its payloads by column.
+
+        Raises:
+            ValueError: ``raw`` is no fact.
+        """
+        made = FACT.validate_python(raw)
+        changes: dict[str, Any] = {**self._ids(made.timestamp_ns), **(fields or {})}
+        kept: list[Blob] = []
+        values: dict[str, JsonValue] = {}
+        for name in _PAYLOADS:
+            payload = getattr(made, name, None)
+            if isinstance(payload, Payload) and payload.blob is not None and payload.blob in blobs:
+                value = parse_json(blobs[payload.blob])
+                changes[name], values[name] = self._kept(value, payload, kept)
+        if observation is not None:
+            changes |= self._answered(observation, kept)
+        if isinstance(made, LlmCallBegun) and isinstance(values.get("argument"), dict):
+            changes["prompt_hash"] = hash_prompt(values["argument"]).prompt  # type: ignore[arg-type]  # a dict, as just seen
+        if contract := getattr(made, "contract", None):
+            kept.append(_checked(contract, blobs[contract]))
+        if isinstance(made, RunBegun) and self.root is None:
+            changes |= self.run_fields
+            changes["attributes"] = {**made.attributes, **changes.get("attributes", {})}
+            self.root = made.span_id
+        own = made.model_copy(update=changes)
+        if isinstance(own, RunEnded) and own.span_id == self.root:
+            self._end = own
+            self._keep(kept)
+        else:
+            self._put(own, kept)
+        return own, values
+
+    def _kept(
+        self, value: JsonValue, payload: Payload, kept: list[Blob]
+    ) -> tuple[Payload, JsonValue]:
+        redacted = self.redactor.redact(value).value
+        blob = _blob(redacted)
+        kept.append(blob)
+        return payload.model_copy(
+            update={"digest": digest(redacted), "blob": blob.digest}
+        ), redacted
+
+    def _answered(self, observation: Observation, kept: list[Blob]) -> dict[str, Any]:
+        blob = _blob(observation.value)
+        kept.append(blob)
+        return {
+            "observation": Payload(
+                state=observation.state,
+                digest=digest(observation.value),
+                blob=blob.digest,
+                types=dict(observation.types),
+            ),
+            "status": "error" if observation.is_error else "ok",
+            "error_type": observation.error_type,
+            "error_message": observation.error_message,
+        }
+
+    # --- facts of our own -------------------------------------------------------------------------
+
+    def begin(self, fact: type[Fact], *, parent: str | None, **fields: Any) -> str:
+        """Write that an operation began; return its span."""
+        span = conditions.new_span_id()
+        kept: list[Blob] = []
+        if "argument" in fields:
+            fields["argument"], _ = self._kept(fields["argument"], Payload(), kept)
+        if contract := fields.pop("contract_of", None):
+            kept.append(_contract_blob(contract))
+            fields["contract"] = kept[-1].digest
+        if fact is RunBegun:
+            fields |= self.run_fields
+            self.root = span
+        self._put(self._made(fact, span, parent, fields), kept)
+        return span
+
+    def end(
+        self,
+        fact: type[Fact],
+        span: str,
+        *,
+        parent: str | None,
+        observation: Observation | None,
+        **fields: Any,
+    ) -> None:
+        """Write that the operation of ``span`` came back with ``observation``, or with nothing."""
+        kept: list[Blob] = []
+        if observation is not None and observation.state != "absent":
+            fields = {**self._answered(observation, kept), **fields}
+        else:
+            failed = observation is not None and observation.is_error
+            fields = {"status": "error" if failed else "ok", **fields}
+            if observation is not None:
+                fields["error_type"] = observation.error_type
+                fields["error_message"] = observation.error_message
+        made = self._made(fact, span, parent, fields)
+        if isinstance(made, RunEnded):
+            self._end = made
+            self._keep(kept)
+        else:
+            self._put(made, kept)
+
+    def note(self, fact: type[Fact], **fields: Any) -> None:
+        """Write a point event of the run."""
+        kept: list[Blob] = []
+        if "observation" in fields:
+            fields["observation"], _ = self._kept(fields["observation"], Payload(), kept)
+        self._put(self._made(fact, conditions.new_span_id(), self.root, fields), kept)
+
+    def finish(self, *, verdict: str, fidelity: dict[str, JsonValue]) -> None:
+        """Write the end of the run, with the verdict on it."""
+        if self._end is None:
+            if self.root is None:
+                self.begin(RunBegun, parent=None, actor="planner")
+            self.end(
+                RunEnded,
+                self.root or "",
+                parent=None,
+                observation=Observation(is_error=True, error_type="planner_ended_early"),
+            )
+        assert self._end is not None
+        changes = {"verdict": verdict, "fidelity": fidelity}
+        self._put(self._end.model_copy(update=changes), [])
+
+    def _made(
+        self, fact: type[Fact], span: str, parent: str | None, fields: Mapping[str, Any]
+    ) -> Fact:
+        ids = self._ids(self.clock_ns + self.elapsed_ns)
+        return fact(**{**ids, "span_id": span, "parent_span_id": parent, **fields})
+
+    def _ids(self, timestamp_ns: int) -> dict[str, Any]:
+        writer, seq = self.sink.stamp()
+        return {
+            "writer": writer,
+            "seq": seq,
+            "run_id": self.run_id,
+            "trace_id": self.trace_id,
+            "timestamp_ns": self._began_ns + max(0, timestamp_ns - self.clock_ns),
+        }
+
+    def _put(self, fact: Fact, blobs: list[Blob]) -> None:
+        self._keep(blobs)
+        self.sink.write(fact, blobs)
+        self.facts.append(fact)
+
+    def _keep(self, blobs: list[Blob]) -> None:
+        for blob in blobs:
+            self.blobs[blob.digest] = blob
+
+
+def _blob(value: JsonValue) -> Blob:
+    data = json_bytes(value)
+    return Blob(digest=digest_bytes(data), media_type="application/json", data=data)
+
+
+def _contract_blob(contract: Contract) -> Blob:
+    data = contract.model_dump_json().encode()
+    return Blob(digest=digest_bytes(data), media_type="application/json", data=data)
+
+
+def _checked(name: str, text: str) -> Blob:
+    blob = Blob(
+        digest=digest_bytes(text.encode()), media_type="application/json", data=text.encode()
+    )
+    if blob.digest != name:
+        raise ValueError("a contract does not have the digest that it is named by")
+    return blob

@@ -1,0 +1,439 @@
+"""One planner, driven once against somebody who answers.
+
+The parent's half of the conversation with the planner's process. Messages that it gets:
+``{"fact", "blobs"}`` tells what the planner does; ``{"ask": span}`` asks what becomes of the call
+that the fact of ``span`` announced; ``{"decision": {...}}`` proposes the next action of a planner
+that only decides; ``{"tag": [kind, secret]}`` asks for a placeholder; ``{"finding": {...}}``
+reports what a wall refused. Who answers, a tape or a case, is an ``Answerer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from replay.isolation import Exit
+from replay.matching import Answer, AskedCall, AskedPrompt
+from replay.scribe import Scribe
+from tracekit.assembly import build
+from tracekit.canonical import JsonValue, json_text
+from tracekit.contract import Contract
+from tracekit.events import (
+    Event,
+    Fact,
+    LlmCallBegun,
+    LlmCallEnded,
+    MessageNoted,
+    MintNoted,
+    RetrievalBegun,
+    RunBegun,
+    RunEnded,
+    ToolCallBegun,
+    ToolCallEnded,
+)
+from tracekit.rows import rows_from_facts
+from tracekit.trajectory import Observation, Trajectory
+
+How = Literal["answer", "execute", "script"]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptAnswer:
+    """What becomes of a request to a model."""
+
+    how: How
+    """``answer`` serves it; ``execute`` runs the body; ``script`` asks the scripted model."""
+    answer: Answer
+    attributes: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the user says next."""
+
+    content: JsonValue
+    tainted: bool
+
+
+class Answerer(Protocol):
+    """Answers everything that a planner asks for. Not thread-safe: one question at a time."""
+
+    def call(self, asked: AskedCall) -> Answer:
+        """Answer a tool call."""
+
+    def prompt(self, asked: AskedPrompt, *, provider: str | None) -> PromptAnswer:
+        """Answer a request to a model.
+
+        Raises:
+            Stopped: nothing can answer it, and the planner cannot go on without.
+        """
+
+    def note_result(self, asked: AskedCall, observation: Observation) -> None:
+        """Take note of what a call came back with that really ran."""
+
+    def note_mint(self, kind: str, site: str, occurrence: int, value: JsonValue) -> None:
+        """Take note of a value that the planner was given by its conditions."""
+
+    def begin_decision(self, number: int) -> None:
+        """Take note that a planner that decides has made its decision of that number."""
+
+    def next_history(self, decision: Mapping[str, Any], number: int) -> list[JsonValue] | None:
+        """Step-locked: the recorded history after decision ``number``; None when free-running."""
+
+    def user_turn(self, said: JsonValue, number: int, *, final: bool) -> Turn | None:
+        """What the user says after decision ``number``, if anything."""
+
+    def contract(self, tool: str) -> Contract | None:
+        """What is known of ``tool`` where the planner does not say."""
+
+
+class Stopped(Exception):  # an ending, not an error
+    """The session ends here, for this reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One call or prompt and how it was answered, in the order of asking."""
+
+    span_id: str
+    kind: Literal["call", "prompt"]
+    name: str
+    arguments: JsonValue
+    effect: str
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class SessionResult:
+    """What one run of a planner came to."""
+
+    exit: Exit
+    stopped: str | None
+    """Why the session was ended from our side; None where the planner came to its own end."""
+    answered: tuple[Answered, ...]
+    findings: tuple[dict[str, Any], ...]
+    """What the walls refused."""
+    events: tuple[Event, ...]
+    trajectory: Trajectory | None
+    """None where the planner did not even begin."""
+
+
+class Isolated(Protocol):
+    """Where a planner runs: a child process, or this one."""
+
+    def run(
+        self, request: dict[str, Any], handle: Callable[[dict[str, Any]], dict[str, Any] | None]
+    ) -> Exit:
+        """Run the planner once."""
+
+
+class Session:
+    """One conversation; ``run`` has it."""
+
+    def __init__(self, answerer: Answerer, scribe: Scribe, *, planner_name: str) -> None:
+        self._answerer = answerer
+        self._scribe = scribe
+        self._planner_name = planner_name
+        self._begun: dict[str, Fact] = {}
+        self._values: dict[str, JsonValue] = {}
+        self._contracts: dict[str, Contract] = {}
+        self._given: dict[str, tuple[Answer, How]] = {}
+        self._asked: dict[str, AskedCall] = {}
+        self._answered: list[Answered] = []
+        self._findings: list[dict[str, Any]] = []
+        self._decisions = 0
+
+    def run(self, isolate: Isolated, request: dict[str, Any]) -> SessionResult:
+        """Run the planner of ``isolate`` once and answer it to its end."""
+        if "history" in request:
+            self._begin_deciding(request)
+        stopped: str | None = None
+        try:
+            ended = isolate.run(request, self._handle)
+        except Stopped as stop:
+            stopped = str(stop)
+            ended = Exit("done", "", {})
+        if "history" in request:
+            self._end_deciding(ended)
+        return self._result(ended, stopped)
+
+    def _result(self, ended: Exit, stopped: str | None) -> SessionResult:
+        facts = list(self._scribe.facts)
+        if self._scribe.end_fact is not None:
+            facts.append(self._scribe.end_fact)
+        events = rows_from_facts(facts)
+        return SessionResult(
+            exit=ended,
+            stopped=stopped,
+            answered=tuple(self._answered),
+            findings=tuple(self._findings),
+            events=tuple(events),
+            trajectory=build(events, self._scribe.blobs.get) if events else None,
+        )
+
+    def _handle(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        if "fact" in message:
+            self._fact(message["fact"], message.get("blobs", {}))
+            return None
+        if "ask" in message:
+            return self._ask(str(message["ask"]))
+        if "decision" in message:
+            return self._decide(message["decision"])
+        if "tag" in message:
+            kind, secret = message["tag"]
+            return {"tag": self._scribe.redactor.tagger.tag(str(kind), str(secret))}
+        if "finding" in message:
+            self._findings.append({**message["finding"], "after": len(self._answered)})
+        return None
+
+    # --- decorated code ---------------------------------------------------------------------------
+
+    def _fact(self, raw: dict[str, Any], blobs: dict[str, str]) -> None:
+        span = str(raw.get("span_id"))
+        given = self._given.get(span) if str(raw.get("fact")).endswith(".ended") else None
+        observation, fields = None, {}
+        if given is not None:
+            answer, how = given
+            fields = {"rung": answer.rung, "tainted": answer.tainted}
+            observation = answer.observation if how == "answer" else None
+        fact, values = self._scribe.adopt(raw, blobs, observation=observation, fields=fields)
+        if fact.fact.endswith(".begun"):
+            self._begun[span] = fact
+            self._values[span] = values.get("argument")
+            if contract := getattr(fact, "contract", None):
+                self._contracts[span] = Contract.model_validate_json(blobs[contract])
+        elif isinstance(fact, MintNoted):
+            self._answerer.note_mint(fact.kind, fact.site, fact.occurrence, fact.value)
+        elif given is not None and given[1] == "execute" and span in self._asked:
+            failed = getattr(fact, "status", "ok") == "error"
+            seen = Observation(values.get("observation"), "captured", is_error=failed)
+            self._answerer.note_result(self._asked[span], seen)
+
+    def _ask(self, span: str) -> dict[str, Any]:
+        begun = self._begun.get(span)
+        if begun is None or self._scribe.over:
+            return _refusal("the replay is over" if begun else "the call was not announced")
+        if isinstance(begun, LlmCallBegun):
+            return self._ask_model(begun)
+        if isinstance(begun, ToolCallBegun):
+            return self._ask_tool(begun)
+        return {"do": "execute"}
+
+    def _ask_tool(self, begun: ToolCallBegun) -> dict[str, Any]:
+        arguments = self._values[begun.span_id]
+        asked = AskedCall(
+            tool=begun.actor,
+            arguments=arguments if isinstance(arguments, dict) else {},
+            effect=begun.effect,
+            contract=self._contracts.get(begun.span_id),
+            path=self._path(begun),
+            span_id=begun.span_id,
+            kind="retrieval" if isinstance(begun, RetrievalBegun) else "tool_call",
+            under=self._under(begun),
+        )
+        answer = self._call(asked)
+        self._given[begun.span_id] = (answer, "answer")
+        return reply(answer, tool=begun.actor, effect=begun.effect)
+
+    def _call(self, asked: AskedCall) -> Answer:
+        answer = self._answerer.call(asked)
+        self._asked[asked.span_id] = asked
+        self._answered.append(
+            Answered(asked.span_id, "call", asked.tool, dict(asked.arguments), asked.effect, answer)
+        )
+        if answer.rung == "stop":
+            raise Stopped(answer.explanation)
+        return answer
+
+    def _ask_model(self, begun: LlmCallBegun) -> dict[str, Any]:
+        asked = AskedPrompt(
+            prompt=self._values[begun.span_id],
+            prompt_hash=begun.prompt_hash,
+            name=begun.actor,
+            path=self._path(begun),
+            span_id=begun.span_id,
+            model=begun.model_requested,
+        )
+        made = self._answerer.prompt(asked, provider=begun.provider)
+        self._answered.append(
+            Answered(begun.span_id, "prompt", begun.actor, asked.prompt, "pure", made.answer)
+        )
+        self._given[begun.span_id] = (made.answer, made.how)
+        fields = {"rung": made.answer.rung, "tainted": made.answer.tainted}
+        if made.how != "answer":
+            return {"do": made.how, "fields": fields}
+        return reply(made.answer, tool=begun.actor, effect="pure")
+
+    def _path(self, begun: Fact) -> tuple[str, ...]:
+        """Names of the operations around it, as ``tracekit.assembly`` gives them to the record."""
+        above = [fact for fact in self._above(begun) if not isinstance(fact, RunBegun)][::-1]
+        if above and above[0].fact == "agent.begun":
+            above = above[1:]
+        return tuple(fact.actor for fact in above)  # type: ignore[union-attr]  # begin facts
+
+    def _under(self, begun: Fact) -> str | None:
+        return next((f.span_id for f in self._above(begun) if isinstance(f, ToolCallBegun)), None)
+
+    def _above(self, fact: Fact) -> list[Fact]:
+        found: list[Fact] = []
+        parent = fact.parent_span_id
+        while parent is not None and parent in self._begun and len(found) < len(self._begun):
+            found.append(self._begun[parent])
+            parent = found[-1].parent_span_id
+        return found
+
+    # --- planners that decide ---------------------------------------------------------------------
+
+    def _begin_deciding(self, request: Mapping[str, Any]) -> None:
+        self._scribe.begin(
+            RunBegun, parent=None, actor=self._planner_name, argument=request["input"]["value"]
+        )
+
+    def _end_deciding(self, ended: Exit) -> None:
+        if self._scribe.over:
+            return
+        error = (ended.result or {}).get("error")
+        if error or ended.kind != "done":
+            text = error["message"] if error else ended.detail
+            kind = error["type"] if error else ended.kind
+            failed = Observation(is_error=True, error_type=kind, error_message=text)
+            self._scribe.end(RunEnded, self._scribe.root or "", parent=None, observation=failed)
+
+    def _decide(self, decision: dict[str, Any]) -> dict[str, Any]:
+        self._decisions += 1
+        number = self._decisions
+        self._answerer.begin_decision(number)
+        spoken = self._assistant(decision, number)
+        results = self._act(decision, spoken, number)
+        locked = self._answerer.next_history(decision, number)
+        if locked is not None:
+            append: list[JsonValue] = locked
+            more = bool(locked)
+        else:
+            append = [spoken, *results]
+            turn = self._answerer.user_turn(
+                decision["message"], number, final=bool(decision["final"])
+            )
+            more = turn is not None or not decision["final"]
+            if turn is not None:
+                self._scribe.note(
+                    MessageNoted, actor="user", actor_kind="user", observation=turn.content
+                )
+                append.append({"role": "user", "content": turn.content})
+        if more:
+            return {"append": append}
+        said = Observation(decision["message"], "captured")
+        answer = said if decision["message"] is not None else None
+        self._scribe.end(RunEnded, self._scribe.root or "", parent=None, observation=answer)
+        return {"stop": True, "answer": decision["message"]}
+
+    def _assistant(self, decision: Mapping[str, Any], number: int) -> dict[str, JsonValue]:
+        calls: list[JsonValue] = [
+            {"id": f"call_{number}_{place}", "name": call["tool"], "arguments": call["arguments"]}
+            for place, call in enumerate(decision["calls"])
+        ]
+        spoken: dict[str, JsonValue] = {"role": "assistant", "content": decision["message"]}
+        return {**spoken, "tool_calls": calls} if calls else spoken
+
+    def _act(
+        self, decision: Mapping[str, Any], spoken: Mapping[str, Any], number: int
+    ) -> list[JsonValue]:
+        """Record what the planner decided, and answer its calls one after the other."""
+        root = self._scribe.root
+        span = self._scribe.begin(LlmCallBegun, parent=root, actor=self._planner_name)
+        said = Observation(_provider_message(spoken), "captured")
+        self._scribe.end(LlmCallEnded, span, parent=root, observation=said)
+        results: list[JsonValue] = []
+        for place, call in enumerate(decision["calls"]):
+            contract = self._answerer.contract(call["tool"])
+            effect = contract.effect if contract else "unknown"
+            begun = self._scribe.begin(
+                ToolCallBegun,
+                parent=root,
+                actor=call["tool"],
+                argument=call["arguments"],
+                effect=effect,
+                contract_of=contract,
+                tool_call_id=f"call_{number}_{place}",
+                llm_span_id=span,
+                call_index=place,
+            )
+            answer = self._call(
+                AskedCall(call["tool"], call["arguments"], effect, contract, (), begun)
+            )
+            seen = answer.observation or Observation()
+            self._scribe.elapsed_ns += 1_000
+            self._scribe.end(
+                ToolCallEnded,
+                begun,
+                parent=root,
+                observation=seen,
+                rung=answer.rung,
+                tainted=answer.tainted,
+                observation_is_error=seen.is_error,
+            )
+            results.append(tool_message(f"call_{number}_{place}", call["tool"], seen))
+        return results
+
+
+def tool_message(call_id: str, tool: str, seen: Observation) -> dict[str, JsonValue]:
+    """The message by which a deciding planner learns what a call came back with."""
+    message: dict[str, JsonValue] = {
+        "role": "tool",
+        "tool_call_id": call_id,
+        "name": tool,
+        "content": seen.value,
+    }
+    if seen.is_error:
+        kind = seen.error_type or "error"
+        message["error"] = f"{kind}: {seen.error_message}" if seen.error_message else kind
+    return message
+
+
+def _provider_message(spoken: Mapping[str, Any]) -> JsonValue:
+    """The same message in the shape of model replies, as imported and recorded runs keep it."""
+    calls: Sequence[Any] = spoken.get("tool_calls") or ()
+    message: dict[str, JsonValue] = {"role": "assistant", "content": spoken["content"]}
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": json_text(call["arguments"])},
+            }
+            for call in calls
+        ]
+    return message
+
+
+def reply(answer: Answer, *, tool: str, effect: str) -> dict[str, Any]:
+    """The message that tells the planner's process what a call is answered."""
+    seen = answer.observation or Observation(is_error=True, error_type="not_answered")
+    said = {
+        "value": seen.value,
+        "types": dict(seen.types),
+        "fields": {"rung": answer.rung, "tainted": answer.tainted},
+    }
+    if not seen.is_error:
+        return {"do": "return", **said}
+    return {
+        "do": "raise",
+        **said,
+        "error_type": seen.error_type or "error",
+        "error_message": seen.error_message,
+        "tool": tool,
+        "effect": effect,
+    }
+
+
+def _refusal(why: str) -> dict[str, Any]:
+    return {
+        "do": "raise",
+        "value": None,
+        "error_type": "tracekit.errors.WriteBlocked",
+        "error_message": why,
+        "tool": "call",
+        "effect": "unknown",
+        "fields": {},
+    }

@@ -1,0 +1,242 @@
+"""Answers from a tape: the record of one run, played to a new planner.
+
+Tool calls are answered by the ``Player``; requests to a model by the record, by position, by a live
+model or by a script, as the user chose; the user's turns come from the record too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from replay.matching import Answer, AskedCall, AskedPrompt, Player
+from replay.models import Model, ModelUnavailable
+from replay.result import LockedDecision
+from replay.session import PromptAnswer, Stopped, Turn, tool_message
+from tracekit.canonical import JsonValue
+from tracekit.contract import Contract
+from tracekit.decisions import requested, said
+from tracekit.trajectory import Decision, Message, ModelCall, Observation, Trajectory
+
+ModelMode = Literal["recorded", "live", "scripted", "positional"]
+MODEL_MODES: tuple[ModelMode, ...] = ("recorded", "live", "scripted", "positional")
+Mode = Literal["free", "locked"]
+MODES: tuple[Mode, ...] = ("free", "locked")
+PROMPT_CHANGED = "prompt changed, no model"
+
+
+class TapeAnswers:
+    """Answers one replay of one tape."""
+
+    def __init__(
+        self, player: Player, *, mode: Mode, model_mode: ModelMode, model: Model | None
+    ) -> None:
+        self.player = player
+        self.locked: list[LockedDecision] = []
+        self._record = player.tape.trajectory
+        self._mode = mode
+        self._model_mode = model_mode
+        self._model = model
+        self._contracts = {contract.name: contract for contract in self._record.tools}
+        self._turns = [
+            m for m in self._record.messages if m.role == "user" and m.before_decision > 1
+        ]
+        self._own_models = [m for m in self._record.model_calls if m.covered_by is None]
+        self._asked_models = 0
+        self._spoken_otherwise = False
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def call(self, asked: AskedCall) -> Answer:
+        """Answer a tool call from the record."""
+        return self.player.call(asked)
+
+    def note_result(self, asked: AskedCall, observation: Observation) -> None:
+        """Take note of what a call came back with that really ran."""
+        self.player.note_result(asked, observation)
+
+    def note_mint(self, kind: str, site: str, occurrence: int, value: JsonValue) -> None:
+        """Take note of a value that the planner was given."""
+        self.player.note_mint(kind, site, occurrence, value)
+
+    def contract(self, tool: str) -> Contract | None:
+        """The recorded contract of ``tool``."""
+        return self._contracts.get(tool)
+
+    # --- models -----------------------------------------------------------------------------------
+
+    def prompt(self, asked: AskedPrompt, *, provider: str | None) -> PromptAnswer:
+        """Answer a request to a model in the way that the user chose."""
+        if self._mode == "locked":
+            return self._lock(asked, provider)
+        return self._propose(asked, provider)
+
+    def _propose(self, asked: AskedPrompt, provider: str | None) -> PromptAnswer:
+        match self._model_mode:
+            case "recorded" | "positional":
+                positional = self._model_mode == "positional"
+                ask = self.player.prompt_by_position if positional else self.player.prompt
+                answer = ask(asked)
+                if answer is None:
+                    raise Stopped(f"{PROMPT_CHANGED}; {self.player.explain_prompt(asked)}")
+                return PromptAnswer("answer", answer)
+            case "scripted":
+                return PromptAnswer("script", Answer("simulate", None))
+            case "live":
+                if provider is None or not isinstance(asked.prompt, dict):
+                    return PromptAnswer("execute", Answer("live", None))
+                return PromptAnswer("answer", Answer("live", self._complete(asked.prompt)))
+
+    def _complete(self, request: Mapping[str, JsonValue]) -> Observation:
+        assert self._model is not None
+        try:
+            return self._model.complete(request)
+        except ModelUnavailable as error:
+            raise Stopped(f"the model could not be asked: {error}") from error
+
+    def _lock(self, asked: AskedPrompt, provider: str | None) -> PromptAnswer:
+        """Compare what the new prompt proposes with the record, and return the recorded reply."""
+        place = self._asked_models
+        self._asked_models += 1
+        if place >= len(self._own_models):
+            raise Stopped(
+                f"cannot lock: the planner asks its model a {place + 1}. time, "
+                f"the record has {len(self._own_models)} requests"
+            )
+        recorded = self._own_models[place]
+        if asked.path != recorded.path:
+            raise Stopped(f"cannot lock: request {place + 1} comes from another place in the code")
+        proposed = self._proposal(asked, provider)
+        then = proposal_of(recorded)
+        self.locked.append(LockedDecision(place + 1, then, proposed, same=proposed == then))
+        answer = Answer("exact", recorded.reply, recorded=recorded.event_id, explanation="locked")
+        return PromptAnswer("answer", answer)
+
+    def _proposal(self, asked: AskedPrompt, provider: str | None) -> JsonValue:
+        if self._model_mode in ("scripted", "positional"):
+            raise Stopped(f"cannot lock: --model {self._model_mode} proposes nothing of its own")
+        if self._model_mode == "recorded":
+            answer = self.player.prompt(asked)
+            reply = answer.observation if answer else None
+        elif provider is None or not isinstance(asked.prompt, dict):
+            raise Stopped("cannot lock: a live model behind an @llm function runs in its own body")
+        else:
+            reply = self._complete(asked.prompt)
+        return None if reply is None else proposal_of_reply(reply)
+
+    # --- planners that decide ---------------------------------------------------------------------
+
+    def begin_decision(self, number: int) -> None:
+        """Locked: calls of earlier decisions were made as recorded, whatever was proposed."""
+        if self._mode == "locked":
+            self.player.advance_to(number)
+
+    def next_history(self, decision: Mapping[str, Any], number: int) -> list[JsonValue] | None:
+        """Locked: compare with the recorded decision and go on with what was recorded."""
+        if self._mode != "locked":
+            return None
+        if number > len(self._record.decisions):
+            return []
+        recorded = self._record.decisions[number - 1]
+        then, now = _decided(recorded), _plain(decision)
+        self.locked.append(LockedDecision(number, then, now, same=then == now))
+        if number == len(self._record.decisions):
+            return []
+        return [*decision_messages(recorded), *self._turn_messages(number)]
+
+    def _turn_messages(self, number: int) -> list[JsonValue]:
+        return [
+            {"role": "user", "content": turn.content}
+            for turn in self._turns
+            if turn.before_decision == number + 1
+        ]
+
+    def user_turn(self, said: JsonValue, number: int, *, final: bool) -> Turn | None:
+        """The recorded user's next turn; tainted once the agent said something else before it."""
+        if not self._turns:
+            return None
+        turn: Message = self._turns[0]
+        if not final and turn.before_decision > number + 1:
+            return None
+        self._turns.pop(0)
+        before = self._record.decisions[turn.before_decision - 2 : turn.before_decision - 1]
+        if not before or before[0].message != said:
+            self._spoken_otherwise = True
+        return Turn(turn.content, tainted=self._spoken_otherwise)
+
+
+def history_of(record: Trajectory) -> list[JsonValue]:
+    """What a planner that decides is shown before its first decision."""
+    opening: list[JsonValue] = [
+        {"role": message.role, "content": message.content}
+        for message in record.messages
+        if message.before_decision == 1
+    ]
+    if not any(isinstance(m, dict) and m["role"] == "user" for m in opening):
+        opening.append({"role": "user", "content": prompt_text(record.input.value)})
+    return opening
+
+
+def prompt_text(value: JsonValue) -> JsonValue:
+    """The user's words in a run's input: its only argument where there is just one."""
+    if isinstance(value, dict) and len(value) == 1:
+        return next(iter(value.values()))
+    return value
+
+
+def script_of(record: Trajectory) -> list[JsonValue]:
+    """What the recorded model did, decision by decision."""
+    return [_decided(decision) for decision in record.decisions]
+
+
+def tools_of(record: Trajectory) -> list[JsonValue]:
+    """The tools that the planner may call."""
+    return [
+        {
+            "name": contract.name,
+            "description": contract.purpose,
+            "effect": contract.effect,
+            "parameters": contract.argument_schema,
+        }
+        for contract in record.tools
+    ]
+
+
+def decision_messages(decision: Decision) -> list[JsonValue]:
+    """The messages that a recorded decision and its observations come to."""
+    calls: list[JsonValue] = []
+    results: list[JsonValue] = []
+    for place, call in enumerate(decision.calls):
+        call_id = call.tool_call_id or f"call_{decision.index}_{place}"
+        calls.append({"id": call_id, "name": call.tool, "arguments": call.arguments})
+        results.append(tool_message(call_id, call.tool, call.observation))
+    spoken: dict[str, JsonValue] = {"role": "assistant", "content": decision.message}
+    return [{**spoken, "tool_calls": calls} if calls else spoken, *results]
+
+
+def _decided(decision: Decision) -> JsonValue:
+    calls: list[JsonValue] = [
+        {"tool": call.tool, "arguments": call.arguments} for call in decision.calls
+    ]
+    return {"calls": calls, "message": decision.message}
+
+
+def _plain(decision: Mapping[str, Any]) -> JsonValue:
+    return {"calls": decision["calls"], "message": decision["message"]}
+
+
+def proposal_of(recorded: ModelCall) -> JsonValue:
+    """The action that a recorded reply proposes."""
+    return proposal_of_reply(recorded.reply)
+
+
+def proposal_of_reply(reply: Observation) -> JsonValue:
+    """The action that a reply proposes: its tool calls and its words; else the reply as it is."""
+    call = ModelCall("", "", None, None, reply)
+    calls: list[JsonValue] = [
+        {"tool": wanted.tool, "arguments": wanted.arguments} for wanted in requested(call, 0)
+    ]
+    words = said(reply)
+    if not calls and words is None:
+        return reply.value
+    return {"calls": calls, "message": words}

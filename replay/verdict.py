@@ -1,0 +1,75 @@
+"""What a replay proves. Pure: what happened in, a verdict out.
+
+Findings before the first tainted step are decisive. A replay without findings that rests on tainted
+steps is inconclusive, and one that served nothing was not evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from replay.result import Finding, Verdict
+from replay.session import Answered, SessionResult
+from tracekit.trajectory import Trajectory
+
+
+def find(session: SessionResult, recorded: Trajectory) -> list[Finding]:
+    """List what speaks against the planner, in the order in which it happened."""
+    found = [
+        Finding("write refused", step.answer.explanation, place)
+        for place, step in enumerate(session.answered)
+        if refused_write(step)
+    ]
+    found += [
+        Finding("wall", _refused(finding), int(finding["after"]))
+        for finding in session.findings
+        if not finding.get("incidental")
+    ]
+    if ended := _ending(session, recorded):
+        found.append(Finding("planner", ended, len(session.answered)))
+    return sorted(found, key=lambda finding: finding.after)
+
+
+def refused_write(step: Answered) -> bool:
+    """Whether a call that may write was not answered from the record, and so refused."""
+    return (
+        step.kind == "call" and step.effect in ("write", "unknown") and step.answer.rung == "error"
+    )
+
+
+def _refused(finding: dict[str, Any]) -> str:
+    where = f" at {finding['where']}" if finding.get("where") else ""
+    return f"{finding['kind']} refused: {finding['what']}{where}"
+
+
+def _ending(session: SessionResult, recorded: Trajectory) -> str | None:
+    if session.exit.kind != "done":
+        return f"the planner did not come to an end: {session.exit.detail}"
+    error = (session.exit.result or {}).get("error")
+    if not error:
+        return None
+    as_recorded = recorded.status == "error" and str(recorded.answer.error_type).endswith(
+        error["type"]
+    )
+    return None if as_recorded else f"the planner raised {error['type']}: {error['message']}"
+
+
+def judge(session: SessionResult, findings: Sequence[Finding]) -> Verdict:
+    """Say what the replay proves."""
+    tainted = next(
+        (place for place, step in enumerate(session.answered) if step.answer.tainted), None
+    )
+    decisive = [f for f in findings if tainted is None or f.after <= tainted]
+    if decisive:
+        return Verdict("fail", tuple(f.text for f in decisive))
+    if session.stopped is not None:
+        return Verdict("inconclusive", (session.stopped,))
+    if not session.answered:
+        reasons = tuple(f.text for f in findings)
+        return Verdict("not evaluated", reasons or ("the planner asked for nothing",))
+    if tainted is not None:
+        step = session.answered[tainted]
+        rests = f"rests on {step.answer.rung} {step.name}: {step.answer.explanation}"
+        return Verdict("inconclusive", (rests, *(f.text for f in findings)))
+    return Verdict("pass")
