@@ -30,7 +30,7 @@ EVIDENCE: tuple[Rung, ...] = ("exact", "normalised")
 
 _DOWN = (rungs.beneath_same, rungs.fresh, rungs.beneath, rungs.again, rungs.stale)
 _NOT_KEPT: dict[ContentState, str] = {
-    "absent": "it has no observation: only a digest was kept, or the recording ended before it did",
+    "absent": "it has no observation: only a digest was kept, or it had not come back yet",
     "truncated": "its observation was described or cut, not kept whole",
     "redacted": "its observation was redacted whole",
     "reference": "its observation is no longer stored",

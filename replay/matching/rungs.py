@@ -42,6 +42,11 @@ def fresh(library: Library, question: Question) -> Found | None:
         fits = _fits(library, attempt)
         queue = shelf.queue(question.write_set, covered=False)
         place = None if queue is None else queue.next(question.asked.path, library.taken, fits)
+        raced = _raced(library, question, shelf, fits) if question.write_set else None
+        if raced is not None and (place is None or _goes_before(library, question, raced, place)):
+            differ = place is not None and _differ(*(library.tape.calls[p] for p in (raced, place)))
+            why = _TWINS if differ else ""
+            return Found(raced, attempt.rung, shelf, ambiguous=differ, why=why)
         if place is not None and queue is not None:
             twins = _twins(library, question, queue, place, fits)
             return Found(
@@ -52,8 +57,6 @@ def fresh(library: Library, question: Question) -> Found | None:
                 ambiguous=twins.differ,
                 why=_TWINS if twins.differ else "",
             )
-        if question.write_set and (place := _raced(library, question, shelf, fits)) is not None:
-            return Found(place, attempt.rung, shelf)
     return None
 
 
@@ -150,17 +153,21 @@ def _twins(
 def _raced(library: Library, question: Question, shelf: Shelf, fits: Fits | None) -> int | None:
     """Find a call that ran beside the very writes which the replay happened to answer before it."""
     own = question.write_set or frozenset()
-    found = [
-        recorded
-        for recorded in (library.tape.calls[place] for place in shelf.racers)
-        if recorded.index not in library.taken
-        and recorded.call.covered_by is None
-        and recorded.call.write_set <= own
-        and own - recorded.call.write_set <= recorded.racing
-        and (fits is None or fits(recorded.index))
-    ]
-    here = [recorded for recorded in found if recorded.call.path == question.asked.path]
-    return next((recorded.index for recorded in (*here, *found)), None)
+
+    def may_have_seen(place: int) -> bool:
+        recorded = library.tape.calls[place]
+        before = recorded.call.write_set
+        if not (before < own and own - before <= recorded.racing):
+            return False
+        return fits is None or fits(place)
+
+    return shelf.racers.next(question.asked.path, library.taken, may_have_seen)
+
+
+def _goes_before(library: Library, question: Question, one: int, other: int) -> bool:
+    """Tell whether ``one`` has its turn before ``other``: same path first, then recorded order."""
+    paths = [library.tape.calls[place].call.path == question.asked.path for place in (one, other)]
+    return (not paths[0], one) < (not paths[1], other)
 
 
 def _looks(library: Library, question: Question) -> Iterator[tuple[Attempt, Shelf]]:

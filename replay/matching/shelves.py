@@ -57,7 +57,9 @@ class Shelf:
         self._queues: dict[tuple[bool, WriteSet], list[int]] = {}
         self._built: dict[tuple[bool, WriteSet], Queue] = {}
         self._served: dict[WriteSet, list[int]] = {}
-        self.racers = tuple(e.index for e in entries if e.racing)
+        self.racers = Queue(
+            [e.index for e in entries if e.racing and e.call.covered_by is None], self._path_of
+        )
         """Those for which the record leaves open whether they saw some write."""
         for entry in entries:
             covered = entry.call.covered_by is not None
@@ -71,8 +73,11 @@ class Shelf:
         """Return the calls with that write set, or all; those beneath other calls stand apart."""
         at = (covered, write_set)
         if at not in self._built and at in self._queues:
-            self._built[at] = Queue(self._queues[at], lambda i: self._entries[i].call.path)
+            self._built[at] = Queue(self._queues[at], self._path_of)
         return self._built.get(at)
+
+    def _path_of(self, place: int) -> Path:
+        return self._entries[place].call.path
 
     def note_served(self, place: int) -> None:
         """Remember that this observation was given out."""

@@ -49,6 +49,7 @@ def record(
     Decisions are made one after the other; the calls of one decision at the same time.
     """
     made: list[Decision] = []
+    writes: list[Call] = []
     number = 0
     for index, step in enumerate(decisions, 1):
         calls = []
@@ -60,12 +61,13 @@ def record(
                     event_id=one.event_id or f"e{number}",
                     decision=index,
                     position=position,
-                    write_set=_writes_before(made, one),
+                    write_set=_writes_before(writes, one),
                     ts_start_ns=index * SECOND,
                     ts_end_ns=index * SECOND + SECOND // 2,
                 )
             )
         made.append(Decision(index, calls=tuple(calls)))
+        writes += filter(_succeeded, calls)
     return Trajectory(
         run_id="run-1",
         agent="sre",
@@ -80,16 +82,12 @@ def record(
     )
 
 
-def _writes_before(decisions: Sequence[Decision], call: Call) -> frozenset[str]:
-    return frozenset(
-        earlier.event_id
-        for decision in decisions
-        for earlier in decision.calls
-        if earlier.writes
-        and not earlier.observation.is_error
-        and not earlier.refused
-        and _share(earlier.contract, call.contract)
-    )
+def _writes_before(writes: Sequence[Call], call: Call) -> frozenset[str]:
+    return frozenset(w.event_id for w in writes if _share(w.contract, call.contract))
+
+
+def _succeeded(call: Call) -> bool:
+    return call.writes and not call.observation.is_error and not call.refused
 
 
 def _share(left: Contract | None, right: Contract | None) -> bool:

@@ -15,7 +15,7 @@ from replay.matching import AskedCall, Player, Policies
 from replay.tape import RecordedCall, Tape
 from tests.replay.tape_kit import again, asked, call, contract, player, record, value
 from tracekit.events import Effect
-from tracekit.trajectory import Call
+from tracekit.trajectory import Call, Trajectory
 
 EFFECTS: dict[str, Effect] = {"add": "pure", "look": "read", "peek": "read", "pay": "write"}
 SERVED = ("exact", "normalised", "reused", "stale")
@@ -66,6 +66,37 @@ def test_a_run_replayed_on_itself_is_exact(calls: list[Call]) -> None:
     answers = [replay.call(again(one)) for one in tape.calls]
     assert [(a.rung, a.recorded) for a in answers] == [("exact", c.event_id) for c in tape.calls]
     assert replay.unconsumed() == ()
+
+
+@st.composite
+def runs_asked_in_another_order(draw: st.DrawFn) -> tuple[Trajectory, list[Call]]:
+    """A run of parallel calls, and the same calls shuffled within their decisions."""
+    decisions = draw(
+        st.lists(
+            st.lists(
+                st.tuples(st.sampled_from(sorted(EFFECTS)), st.integers(0, 2)),
+                unique=True,
+                min_size=1,
+                max_size=4,
+            ),
+            max_size=4,
+        )
+    )
+    run = record(
+        *(
+            [call(tool, EFFECTS[tool], f"{tool}/{x}/{n}", x=x) for tool, x in decision]
+            for n, decision in enumerate(decisions)
+        )
+    )
+    return run, [c for d in run.decisions for c in draw(st.permutations(d.calls))]
+
+
+@given(runs_asked_in_another_order())
+def test_the_order_within_a_decision_changes_no_answer(run: tuple[Trajectory, list[Call]]) -> None:
+    replay = player(run[0])
+    for one in run[1]:
+        answer = replay.call(again(one))
+        assert (answer.rung, answer.recorded, answer.tainted) == ("exact", one.event_id, False)
 
 
 @given(recorded_calls(), asked_calls)

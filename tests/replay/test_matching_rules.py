@@ -299,6 +299,20 @@ def test_a_read_beside_a_write_is_exact_whichever_is_asked_first() -> None:
         assert [replay.call(again(tape.calls[i])).rung for i in order] == ["exact", "exact"]
 
 
+def test_a_read_beside_a_write_has_its_turn_before_an_equal_one_that_followed() -> None:
+    tape = record(
+        [call("rollback", "write", app="x"), call("metrics", "read", "during", q=1)],
+        call("metrics", "read", "after", q=1),
+    )
+    for order in ((0, 1, 2), (1, 0, 2)):
+        replay = player(tape)
+        answers = {i: replay.call(again(tape.calls[i])) for i in order}
+        assert [(value(answers[i]), answers[i].rung, answers[i].tainted) for i in (1, 2)] == [
+            ("during", "exact", False),
+            ("after", "exact", False),
+        ]
+
+
 def test_a_read_that_followed_a_write_in_one_decision_is_stale_without_it() -> None:
     first, second = call("rollback", "write", app="x"), call("metrics", q=1)
     tape = record([first, second])
