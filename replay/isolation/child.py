@@ -85,6 +85,7 @@ class Keeper:
         os.environ.clear()
         os.environ.update(self.boot["env"])
         sys.dont_write_bytecode = True
+        hook.prepare()
         _control_process(_PR_SET_CHILD_SUBREAPER, 1)
         limits.apply_to_child(self.limits)
 
@@ -110,6 +111,7 @@ class Keeper:
     def _import_planner(self, attempts: Notes) -> Message | None:
         """Import and describe the planner; say why and return None if that fails."""
         sys.path[:] = self.boot["path"]
+        sys.argv[:] = [""]
         try:
             self.host = importlib.import_module(self.boot["host"])
             self.planner = self.host.load(self.boot["planner"])

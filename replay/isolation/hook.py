@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import platform
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -102,6 +103,11 @@ def is_up() -> bool:
     return _switch.ground is not None
 
 
+def prepare() -> None:
+    """Let the interpreter look up once what it would otherwise ask a program for, refused later."""
+    platform.processor()
+
+
 @contextlib.contextmanager
 def trusted() -> Iterator[None]:
     """Let this thread through for a while: the replay's own work in the planner's process."""
@@ -152,7 +158,7 @@ def _tell(event: str, attempt: Attempt) -> None:
                     "what": attempt.what,
                     "where": _where(),
                     "refused": attempt.refused,
-                    "incidental": attempt.kind == "file",
+                    "incidental": attempt.incidental,
                     "wall": "process",
                 }
             }

@@ -76,6 +76,7 @@ class InProcess:
         """
         walls: tuple[Wall, ...] = ()
         if self._level == "process":
+            hook.prepare()
             with _exclusive(), proof.Range() as range_:
                 hook.raise_wall(Ground(()), lambda _: None)
                 try:

@@ -38,8 +38,10 @@ def kernel_available() -> tuple[bool, str]:
         return False, "the package sandlock is not installed: pip install 'tracekit-replay[kernel]'"
     if not can_seal():
         return False, "the system call numbers of this processor are not known"
-    import sandlock  # a native library of 12 MB, wanted only here
-
+    try:
+        import sandlock  # a native library of 12 MB, wanted only here
+    except (ImportError, OSError) as error:
+        return False, f"the package sandlock cannot be loaded: {error}"
     have, need = sandlock.landlock_abi_version(), sandlock.min_landlock_abi()
     if have < need:
         return False, f"the kernel offers Landlock ABI {have}, sandlock needs {need}"

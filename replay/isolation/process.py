@@ -84,6 +84,7 @@ class Isolate:
         self._transport: Transport | None = None
         self._stale = False
         self._waits = False
+        self._folders: tuple[Path, ...] = ()
         self.incidental: tuple[Change, ...] = ()
         """File changes of the planner that were thrown away; complete once the isolate is left."""
 
@@ -132,8 +133,10 @@ class Isolate:
 
     def _start(self) -> None:
         self._stale = False
-        self._scratch = Path(tempfile.mkdtemp(prefix="tracekit-replay-")).resolve()
-        self._storage = Path(tempfile.mkdtemp(prefix="tracekit-copies-")).resolve()
+        self._scratch, self._storage = self._folders = (
+            Path(tempfile.mkdtemp(prefix="tracekit-replay-")).resolve(),
+            Path(tempfile.mkdtemp(prefix="tracekit-copies-")).resolve(),
+        )
         try:
             with Range() as range_:
                 self._mark = secrets.token_bytes(32)
@@ -174,7 +177,7 @@ class Isolate:
             if self._stale:
                 transport.kill()
             self.incidental += transport.close(grace_s=_CLOSING_S)
-        for folder in (self._scratch, self._storage):
+        for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _environment(self) -> dict[str, str]:
@@ -263,7 +266,7 @@ class Isolate:
                 if count > self._limits.max_messages:
                     raise ProtocolError(f"more than {self._limits.max_messages:,} messages")
                 last = self._take(frame, handle, deadline) or last
-            ended, rest = self._close_run(deadline)
+            ended, rest = self._close_run()
             for frame in rest:
                 last = self._take(frame, handle, None) or last
         except ProtocolError as error:
@@ -285,12 +288,13 @@ class Isolate:
                     self._wire.send({"stop": True}, deadline)
                 if time.monotonic() > deadline:
                     raise ChildGone("it goes on")
-            self._close_run(deadline)
+            self._close_run()
         except (ChildGone, ProtocolError):
             self._stale = True
 
-    def _close_run(self, deadline: float) -> tuple[Message, list[Message]]:
+    def _close_run(self) -> tuple[Message, list[Message]]:
         """Return how the run ended and what it had still sent, and clear the pipes."""
+        deadline = time.monotonic() + _GRACE_S
         ended: Message = self._wire.control(deadline)["exited"]
         rest = self._wire.rest()
         self._wire.send_bytes(self._mark, deadline)

@@ -43,6 +43,8 @@ class Attempt:
     kind: Kind
     what: str
     refused: bool = True
+    incidental: bool = False
+    """What ordinary code does beside its work, and no sign of harm."""
 
 
 Rule = Callable[[Ground, tuple[Any, ...]], Attempt | None]
@@ -96,8 +98,8 @@ def _judge_path(ground: Ground, path: str | None, shown: Any) -> Attempt | None:
         if _within(path, ground.writable) or path in _HARMLESS:
             return None
         if _within(path, ground.copied):
-            return Attempt("file", path, refused=False)
-    return Attempt("file", path or repr(shown)[:_SHOWN])
+            return Attempt("file", path, refused=False, incidental=True)
+    return Attempt("file", path or repr(shown)[:_SHOWN], incidental=True)
 
 
 def _judge_open(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
@@ -113,7 +115,8 @@ def _judge_open(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
     if mode is None and os.path.isdir(text):
         resolved = os.path.realpath(text)
         if not _within(resolved, ground.writable + ground.copied):
-            return Attempt("file", f"{resolved} (a descriptor of a folder outside scratch)")
+            what = f"{resolved} (a descriptor of a folder outside scratch)"
+            return Attempt("file", what, incidental=True)
     return None
 
 
@@ -169,6 +172,12 @@ def _text(value: Any) -> str:
 
 def _judge_address(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
     return Attempt("network", _address(args[1]))
+
+
+def _judge_bind(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
+    shown = _address(args[1])
+    # Libraries bind to any free port of this machine to see whether there is IPv6.
+    return Attempt("network", shown, incidental=shown in ("127.0.0.1:0", "::1:0"))
 
 
 def _judge_message(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
@@ -228,9 +237,9 @@ def _judge_symbol(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
     return Attempt("native", name)
 
 
-def _judge_import(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
+def _judge_import(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
     # These open their files in C, without an event.
-    if ground.native or args[0] not in ("_dbm", "_gdbm"):
+    if args[0] not in ("_dbm", "_gdbm"):
         return None
     return Attempt("native", f"import of {args[0]}")
 
@@ -268,7 +277,7 @@ RULES: dict[str, Rule] = {
     "sqlite3.connect": _judge_sqlite,
     "socket.__new__": _judge_socket,
     "socket.connect": _judge_address,
-    "socket.bind": _judge_address,
+    "socket.bind": _judge_bind,
     "socket.sendto": _judge_message,
     "socket.sendmsg": _judge_message,
     "socket.getaddrinfo": _judge_host,

@@ -19,8 +19,11 @@ def scratch_places(folder: Path) -> dict[str, str]:
 
 
 def make_places(folder: Path) -> dict[str, str]:
-    """Make the folders that the variables name, and return the variables."""
+    """Make the home and the temporary folder, and return the variables.
+
+    The others are made by whoever uses them, as everywhere.
+    """
     places = scratch_places(folder)
-    for place in places.values():
-        Path(place).mkdir(parents=True, exist_ok=True)
+    for name in ("HOME", "TMPDIR"):
+        Path(places[name]).mkdir(parents=True, exist_ok=True)
     return places

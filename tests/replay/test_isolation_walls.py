@@ -1,8 +1,8 @@
 """The battery: ways to reach out of a replay, each tried by a real planner against real targets.
 
 After each way nothing listening was reached, no file outside scratch changed and no process was
-touched. Which ways the report can list one by one is part of the outcome. With `ISOLATION_TABLE`
-set to a file, the table for the docs is written there.
+touched. Which ways the report can list one by one is part of the outcome; the table in the docs
+says the same.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from replay.isolation import Isolate, Level, kernel_available
+from tracekit.errors import PlannerImportFailed
 
 HOST = "tests.replay.isolation_double"
 KERNEL = pytest.param(
@@ -170,7 +171,8 @@ WAYS: dict[str, tuple[str, bool, bool]] = {
     ),
     "libc kill by ctypes": ("ctypes.CDLL(None).kill(pid, 15)", True, False),
 }
-# The kernel stops these, the hook does not hear of them.
+# Prepared when the planner's module is imported. The hook does not hear of the calls, only the
+# kernel stops them; without the kernel the hook refuses the preparation.
 BENEATH = {
     "a function of the C library looked up before": "LATE['open'](os.fsencode(o + '/new'), 0o101)",
     "a raw system call": "LATE['syscall'](83, os.fsencode(o + '/sub'), 0o755)",
@@ -313,7 +315,6 @@ def test_a_way_out_is_stopped_and_listed(isolate: Isolate, outside: Outside, way
     kernel = isolate.ready.level == "kernel"
     assert bool(findings) is (listed_under_kernel if kernel else listed_by_hook)
     assert all(finding["refused"] for finding in findings)
-    _note(way, isolate.ready.level, listed=bool(findings))
 
 
 @pytest.mark.parametrize("level", [KERNEL])
@@ -329,7 +330,24 @@ def test_what_the_hook_cannot_hear_the_kernel_stops(
     assert exit_.result == {"value": "went on"}
     assert outside.state() == before
     assert findings == []
-    _note(way, "kernel", listed=False)
+
+
+@pytest.mark.parametrize("way", BENEATH)
+def test_without_the_kernel_the_hook_refuses_the_c_library(modules: Path, way: str) -> None:
+    with (
+        pytest.raises(PlannerImportFailed, match=r"refused ctypes\.dlopen"),
+        Isolate("beneath:go", level="process", path=[modules], host=HOST, cwd=modules),
+    ):
+        pass
+
+
+def test_the_table_in_the_docs_says_what_the_battery_shows() -> None:
+    says = {True: "listed", False: "not listed"}
+    rows = [f"| {way} | {says[hook]} | {says[kernel]} |" for way, (_, hook, kernel) in WAYS.items()]
+    rows += [f"| {way} | listed, at import | not listed |" for way in BENEATH]
+    text = (Path(__file__).parents[2] / "docs" / "isolation.md").read_text("utf-8")
+    table = text.partition("| way |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert table == rows, "\n".join(rows)
 
 
 @pytest.mark.parametrize("level", ["process", KERNEL])
@@ -384,6 +402,25 @@ def test_a_finding_says_what_was_attempted_and_where(
     }
 
 
+@pytest.mark.parametrize("level", ["process", KERNEL])
+def test_what_libraries_do_beside_their_work_is_no_sign_of_harm(
+    tmp_path: Path, level: Level
+) -> None:
+    (tmp_path / "agent.py").write_text(
+        "import platform, socket, urllib3\n\ndef go(request, channel):\n"
+        "    platform.processor()  # clients of models put it into their headers\n"
+        "    with socket.socket() as s:\n        s.bind(('127.0.0.1', 0))\n",
+        "utf-8",
+    )
+    found: list[Any] = []
+    with Isolate("agent:go", level=level, path=[tmp_path], host=HOST, cwd=tmp_path) as planner:
+        planner.run({}, found.append)
+        at_import = list(planner.ready.findings)
+    found = at_import + [message["finding"] for message in found]
+    assert [finding["event"] for finding in found if not finding["incidental"]] == []
+    assert [finding["what"] for finding in found][-1:] == ["127.0.0.1:0"]
+
+
 def test_without_an_overlay_a_file_write_is_refused_and_the_path_named(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(
         "def go(request, channel):\n    open('agent.log', 'w').write('x')\n", "utf-8"
@@ -425,10 +462,3 @@ def test_with_an_overlay_file_writes_are_thrown_away_and_listed(
 
 def _shown(change: Any) -> str:
     return f"{change.kind} {change.path}"
-
-
-def _note(way: str, level: str, *, listed: bool) -> None:
-    """Add a line to the table that the docs show."""
-    if (path := os.environ.get("ISOLATION_TABLE")) is not None:
-        with open(path, "a", encoding="utf-8") as table:
-            table.write(f"{way}\t{level}\tstopped\t{'listed' if listed else 'not listed'}\n")
