@@ -44,15 +44,19 @@ def _investigate(version: str, server: ModelServer, folder: Path) -> tuple[Traje
     return store.trajectory(found.run_id), log.read_text() if log.exists() else ""
 
 
-def test_v1_rolls_back_without_knowing_the_cause(server: ModelServer, tmp_path: Path) -> None:
+def test_v1_rolls_back_with_the_cause_in_its_hands(server: ModelServer, tmp_path: Path) -> None:
     run, deploys = _investigate("v1", server, tmp_path)
     assert [call.tool for decision in run.decisions for call in decision.calls] == [
         "prometheus.query",
         "loki.query",
+        "loki.query",
         "deploy.rollback",
     ]
     assert deploys == "checkout-api 2026.11.30-1\n"
-    assert "pool" not in str(run.answer.value)
+    answer = str(run.answer.value)
+    assert answer.startswith("I rolled checkout-api back to 2026.11.30-1.")
+    assert "db pool exhausted" in answer
+    assert "log-42" not in answer
 
 
 def test_v2_gathers_the_evidence_and_leaves_the_deploy_alone(
@@ -91,19 +95,24 @@ def _next(prompt: str, *heard: tuple[str, Any]) -> str:
     return reply.calls[0][0] if reply.calls else str(reply.content)
 
 
+HASTE = sre.PROMPT_V1.replace(", roll it back", ", undo the deploy")
+
+
 @pytest.mark.parametrize(
-    ("metrics", "logs", "does"),
+    ("prompt", "metrics", "logs", "does"),
     [
-        (DEPLOYED, LATE, "deploy_rollback"),
-        (METRICS, LATE, "checkout-api answers 31%"),
-        ({**DEPLOYED, "error_rate": 0.001}, LATE, "checkout-api answers 0%"),
-        (DEPLOYED, LOGS, "checkout-api answers 31%"),
+        (sre.PROMPT_V1, DEPLOYED, LOGS, "deploy_rollback"),
+        (sre.PROMPT_V1, METRICS, LOGS, "checkout-api answers 31%"),
+        (sre.PROMPT_V1, {**DEPLOYED, "error_rate": 0.001}, LOGS, "checkout-api answers 0%"),
+        (sre.PROMPT_V1, DEPLOYED, LATE, "loki_query"),
+        (HASTE, DEPLOYED, LOGS, "checkout-api answers 31%"),
+        (HASTE.replace("retry it once", "carry on"), DEPLOYED, LATE, "deploy_rollback"),
     ],
 )
 def test_what_the_model_does_depends_on_what_it_observed(
-    metrics: Any, logs: Any, does: str
+    prompt: str, metrics: Any, logs: Any, does: str
 ) -> None:
-    said = _next(sre.PROMPT_V1, ("prometheus_query", metrics), ("loki_query", logs))
+    said = _next(prompt, ("prometheus_query", metrics), ("loki_query", logs))
     assert said.startswith(does)
 
 
@@ -112,9 +121,13 @@ def test_what_the_model_does_depends_on_what_it_observed(
     [
         (sre.PROMPT_V2, "loki_query"),
         (sre.PROMPT_V2.replace("retry it at most once", "carry on"), "checkout-api"),
-        (sre.PROMPT_V1, "deploy_rollback"),
-        (sre.PROMPT_V1 + " Never roll back.", "checkout-api"),
-        (sre.PROMPT_V1.replace("as fast as you can", "with care"), "checkout-api"),
+        (sre.PROMPT_V1, "loki_query"),
+        (sre.PROMPT_V1.replace("retry it once", "carry on"), "deploy_rollback"),
+        (sre.PROMPT_V1.replace("retry it once.", "never roll back."), "checkout-api"),
+        (
+            sre.PROMPT_V1.replace("retry it once", "carry on").replace("fast", "well"),
+            "checkout-api",
+        ),
     ],
 )
 def test_what_the_model_does_depends_on_the_words_of_its_prompt(prompt: str, does: str) -> None:

@@ -251,7 +251,7 @@ def test_a_replayed_conversation_asks_the_recorded_prompts(
         monkeypatch.setenv("OPENAI_BASE_URL", own.url)
         client(own).close()
         said = sre.investigate_v1(sre.QUESTION)
-    assert len(recorded.rows()) == 4
+    assert len(recorded.rows()) == 5
     with guard.answering(Conversation(recorded)), recording() as again:
         assert sre.investigate_v1(sre.QUESTION) == said
     assert [row.prompt_hash for row in again.rows()] == [r.prompt_hash for r in recorded.rows()]
