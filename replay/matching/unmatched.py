@@ -38,36 +38,32 @@ def answer_unmatched(
         forced: The policy to follow instead of the user's.
     """
     wanted = forced or policies.for_unmatched(question.asked.tool, question.effect)
+    around = None if wanted == "nearest" else library.last_taken
     nearest = None
     if recorded is None:
-        nearest = find_nearest(
-            tape,
-            question.tool,
-            question.arguments,
-            library.taken,
-            around=None if wanted == "nearest" else library.last_taken,
-        )
+        asked = question.arguments
+        nearest = find_nearest(tape, question.tool, asked, library.taken, around=around)
     policy, refusal = _allowed(wanted, question, policies, tape, nearest)
     said = why if why is not None else _why(tape, question, nearest)
-    explanation = f"{question.asked.tool}: {said}"
-    if refusal:
-        explanation += f" ({refusal})"
-    found = recorded.call.event_id if recorded is not None else None
-    observation: Observation | None = None
-    if policy == "error":
-        observation = not_in_recording(question.asked.tool)
-    elif policy == "nearest" and nearest is not None:
-        found = nearest.event_id
-        like = tape.find(found)
-        observation = like.call.observation if like is not None else None
+    like = tape.find(nearest.event_id) if nearest and policy == "nearest" else recorded
     return Answer(
         rung=policy,
-        observation=observation,
+        observation=_observation(policy, question.asked.tool, like),
         tainted=True,
-        recorded=found,
-        explanation=explanation,
+        recorded=None if like is None else like.call.event_id,
+        explanation=f"{question.asked.tool}: {said}" + (f" ({refusal})" if refusal else ""),
         nearest=nearest,
     )
+
+
+def _observation(policy: Unmatched, tool: str, like: RecordedCall | None) -> Observation | None:
+    match policy:
+        case "error":
+            return not_in_recording(tool)
+        case "nearest":
+            return like.call.observation if like is not None else None
+        case "stop" | "simulate" | "live" | "sandbox":
+            return None
 
 
 def not_in_recording(tool: str) -> Observation:
