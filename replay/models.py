@@ -60,9 +60,15 @@ class LiveModel:
 
     def complete(self, request: Mapping[str, JsonValue]) -> Observation:
         """Ask the endpoint; see ``Model``."""
-        body = {name: value for name, value in request.items() if name not in _STREAMING}
+        body: dict[str, Any] = {
+            name: value for name, value in request.items() if name not in _STREAMING
+        }
         try:
-            response = self._client.chat.completions.create(**body)
+            # What the client of this process does not know as a parameter goes out all the same.
+            response = self._client.chat.completions.create(
+                model=body.pop("model", None), messages=body.pop("messages", None), extra_body=body
+            )
         except self._errors as error:
             raise ModelUnavailable(f"{type(error).__name__}: {error}") from error
-        return Observation(response.model_dump(mode="json"), "captured")
+        # As it was sent: a history built from it must read like one built from the wire.
+        return Observation(response.to_dict(mode="json", warnings=False), "captured")
