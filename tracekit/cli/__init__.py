@@ -38,6 +38,10 @@ COMMANDS: dict[str, CommandLine] = {
         "tracekit.cli.importing:import_",
         "Import traces that others recorded: files, or folders of them.",
     ),
+    "replay": CommandLine(
+        "tracekit.cli.replaying:replay",
+        "Feed the recorded observations of a run to a planner. Nothing is executed.",
+    ),
     "runs": CommandLine("tracekit.cli.looking:runs", "List runs, newest first."),
     "show": CommandLine("tracekit.cli.looking:show", "Show one run, step by step."),
     "sql": CommandLine(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import date, datetime, time
 from typing import Any
 
+import click
+
 from tracekit.canonical import JsonValue, json_text, parse_json
-from tracekit.cli.text import duration_text, moment_text, plain_table, rich_table
+from tracekit.cli.text import duration_text, moment_text, plain_table, rich_table, visible
 from tracekit.events import RunRow
 from tracekit.store import SqlResult
 
@@ -28,6 +31,28 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         rich_table(columns, rows)
     else:
         sys.stdout.writelines(f"{line}\n" for line in plain_table(columns, rows))
+
+
+def print_runs(rows: Sequence[RunRow]) -> None:
+    """Print runs as a table; on a terminal too narrow for their ids, as two lines each.
+
+    An id that is broken over lines cannot be copied, and copying it is what the list is for.
+    """
+    cells = run_cells(rows)
+    width = sum(max(map(len, column)) + 2 for column in zip(RUN_COLUMNS, *cells, strict=True))
+    if not sys.stdout.isatty() or width <= shutil.get_terminal_size().columns:
+        print_table(RUN_COLUMNS, cells)
+        return
+    for row, (run_id, *rest) in zip(rows, cells, strict=True):
+        told = [f"{name} {cell}" for name, cell in zip(RUN_COLUMNS[5:-1], rest[4:-1], strict=True)]
+        shown = [
+            *rest[:4],
+            *(text for text in told if text.split(" ")[1] not in ("", "0")),
+            rest[-1],
+        ]
+        colour = {"error": "red", "open": "yellow"}.get(row.status)
+        click.secho(visible(run_id), bold=True, fg=colour)
+        click.echo("  " + visible(" · ".join(part for part in shown if part)))
 
 
 def run_cells(rows: Iterable[RunRow]) -> list[list[str]]:

@@ -70,7 +70,7 @@ def runs(
     elif not rows:
         click.echo("no runs" if query == RunQuery(limit=limit) else "no runs match", err=True)
     else:
-        listing.print_table(listing.RUN_COLUMNS, listing.run_cells(rows))
+        listing.print_runs(rows)
     warn_of_damage(opened)
 
 

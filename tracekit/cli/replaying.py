@@ -1,0 +1,169 @@
+"""Replaying runs: ``replay``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from tracekit.cli.options import (
+    FINDING,
+    MISUSE,
+    NOTHING,
+    explained,
+    json_option,
+    open_for_reading,
+    store_option,
+    warn_of_damage,
+)
+from tracekit.errors import UsageError
+
+_EXITS = {"pass": NOTHING, "fail": FINDING, "inconclusive": MISUSE, "not evaluated": MISUSE}
+
+
+@click.command()
+@click.option("--run-id", required=True, metavar="RUN", help="The recorded run, or a prefix.")
+@click.option("--planner", required=True, metavar="MOD:OBJ", help="The planner to try.")
+@click.option(
+    "--mode",
+    type=click.Choice(["free", "locked"]),
+    default="free",
+    show_default=True,
+    help="free: the planner drives; locked: it is asked at each recorded decision.",
+)
+@click.option(
+    "--model",
+    type=click.Choice(["recorded", "live", "scripted", "positional"]),
+    default="recorded",
+    show_default=True,
+    help="Who answers prompts. recorded: equal prompts only; live: OPENAI_BASE_URL.",
+)
+@click.option("--script", metavar="MOD:OBJ", help="Function that answers, for --model scripted.")
+@click.option(
+    "--unmatched",
+    multiple=True,
+    metavar="[TOOL=]POLICY",
+    help="For calls the recording does not hold: error (default), stop, nearest.",
+)
+@click.option(
+    "--stale",
+    type=click.Choice(["serve", "error"]),
+    default="serve",
+    show_default=True,
+    help="For reads recorded after other writes.",
+)
+@click.option(
+    "--ignore", multiple=True, metavar="TOOL:/PATH", help="Argument of a read that does not matter."
+)
+@click.option(
+    "--window",
+    multiple=True,
+    metavar="TOOL:/PATH=60s",
+    help="Times of a read that may differ so far.",
+)
+@click.option(
+    "--map", "maps", multiple=True, metavar="OLD:/A=NEW:/B", help="A renamed tool or argument."
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["kernel", "process", "guard"]),
+    help="Walls around the planner; default the strongest that can stand here.",
+)
+@click.option(
+    "--env", multiple=True, metavar="NAME[=VALUE]", help="Variable for the planner's process."
+)
+@click.option(
+    "--timeout",
+    type=float,
+    default=120.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds it may take.",
+)
+@store_option
+@json_option
+@explained
+def replay(run_id: str, planner: str, store: str, as_json: bool, **chosen: Any) -> None:
+    """Feed the recorded observations of a run to a planner. Nothing is executed.
+
+    The planner runs in a child process behind walls that prove themselves first. Calls are answered
+    from the recording; a write that the recording does not hold is refused and reported. The replay
+    is recorded as a run of its own, for tracekit show and tracekit diff.
+
+    Exits with 0 if the planner came through on recorded evidence without a finding, 1 for a
+    finding, 2 if it could not be decided or done.
+
+    Example:
+
+    \b
+        tracekit replay --run-id 01J --planner agents.sre:planner_v2
+        tracekit replay --run-id 01J --planner agents.sre:planner_v2 --model live
+    """
+    from replay.replayer import replay_run  # heavy, and only this command needs it
+    from replay.summary import summarise
+    from tracekit.canonical import json_text
+
+    opened = open_for_reading(store)
+    result = replay_run(run_id, planner=planner, store=opened, options=_options(**chosen))
+    click.echo(json_text(result.as_dict()) if as_json else summarise(result))
+    warn_of_damage(opened)
+    raise SystemExit(_EXITS[result.verdict.kind])
+
+
+def _options(
+    *,
+    mode: Any,
+    model: Any,
+    script: str | None,
+    unmatched: tuple[str, ...],
+    stale: Any,
+    ignore: tuple[str, ...],
+    window: tuple[str, ...],
+    maps: tuple[str, ...],
+    isolation: Any,
+    env: tuple[str, ...],
+    timeout: float,
+) -> Any:
+    from replay.isolation import Limits
+    from replay.matching import (
+        Policies,
+        parse_ignore,
+        parse_map,
+        parse_unmatched,
+        parse_window,
+    )
+    from replay.replayer import ReplayOptions
+
+    ignores: dict[str, tuple[str, ...]] = {}
+    for tool, pointer in map(parse_ignore, ignore):
+        ignores[tool] = (*ignores.get(tool, ()), pointer)
+    windows: dict[str, dict[str, float]] = {}
+    for tool, pointer, seconds in map(parse_window, window):
+        windows.setdefault(tool, {})[pointer] = seconds
+    policies = Policies(
+        unmatched=dict(map(parse_unmatched, unmatched)),
+        stale=stale,
+        maps=tuple(map(parse_map, maps)),
+        ignores=ignores,
+        windows=windows,
+    )
+    return ReplayOptions(
+        mode=mode,
+        model=model,
+        model_script=script,
+        policies=policies,
+        isolation=isolation,
+        limits=Limits(wall_s=timeout),
+        environment=dict(map(_variable, env)),
+    )
+
+
+def _variable(text: str) -> tuple[str, str]:
+    """Read ``NAME=VALUE``, or ``NAME`` for the value that it has here."""
+    name, equals, value = text.partition("=")
+    if equals:
+        return name, value
+    if name not in os.environ:
+        raise UsageError(f"--env {name}: there is no such variable here", hint="write NAME=VALUE")
+    return name, os.environ[name]
