@@ -83,10 +83,11 @@ class Isolate:
         self._host = host
         self._transport: Transport | None = None
         self._stale = False
+        self._copied = False
         self._waits = False
         self._folders: tuple[Path, ...] = ()
         self.incidental: tuple[Change, ...] = ()
-        """File changes of the planner that were thrown away; complete once the isolate is left."""
+        """File changes of the last run that went to a copy and were thrown away."""
 
     def __enter__(self) -> Self:
         """Start the child.
@@ -123,16 +124,20 @@ class Isolate:
         if self._transport is None or self._stale:
             self._stop()
             self._start()
+        self.incidental = ()
         try:
             return self._run(request, handle)
         except BaseException:
             self._dismiss()
             raise
+        finally:
+            if self._copied:  # the next run must not find what this one wrote
+                self._stop()
 
     # --- start and stop ---------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._stale = False
+        self._stale = self._copied = False
         self._scratch, self._storage = self._folders = (
             Path(tempfile.mkdtemp(prefix="tracekit-replay-")).resolve(),
             Path(tempfile.mkdtemp(prefix="tracekit-copies-")).resolve(),
@@ -308,7 +313,7 @@ class Isolate:
         message = frame.get("m")
         if not isinstance(message, dict):
             raise ProtocolError("a frame without a message")
-        self._stale = self._stale or _changes_copied_folder(message)
+        self._copied = self._copied or _changes_copied_folder(message)
         self._waits = "q" in frame
         answer = handle(message)
         if "q" in frame and deadline is not None:

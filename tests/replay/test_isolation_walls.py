@@ -447,18 +447,16 @@ def test_with_an_overlay_file_writes_are_thrown_away_and_listed(
     (tmp_path / "notes").write_text("some ")
     found: list[Any] = []
     with Isolate("agent:go", level=level, path=[tmp_path], host=HOST, cwd=tmp_path) as planner:
-        first, second = (planner.run({}, found.append).result for _ in range(2))
+        first, changes = planner.run({}, found.append).result, planner.incidental
+        second = planner.run({}, found.append).result
+        assert planner.incidental == changes
     seen = [name for name in ("agent.log", "agent.py", "notes") if name != "agent.log"]
     assert first == second == {"value": [seen, "some more"]}
-    assert sorted({str(change) for change in map(_shown, planner.incidental)}) == [
-        "A agent.log",
-        "M notes",
+    assert sorted((change.kind, change.path) for change in changes) == [
+        ("A", "agent.log"),
+        ("M", "notes"),
     ]
     assert all(message["finding"]["incidental"] for message in found)
     assert not any(message["finding"]["refused"] for message in found)
     assert (tmp_path / "notes").read_text() == "some "
     assert not (tmp_path / "agent.log").exists()
-
-
-def _shown(change: Any) -> str:
-    return f"{change.kind} {change.path}"
