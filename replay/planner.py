@@ -26,6 +26,7 @@ from tracekit.decorators import MARK
 from tracekit.errors import (
     NotRecorded,
     NotReplayable,
+    PlannerError,
     PlannerImportFailed,
     PlannerNotFound,
     PlannerSignatureError,
@@ -151,7 +152,7 @@ def run_in_child(planner: object, request: Mapping[str, Any], channel: Channel) 
             if describe(planner)["kind"] == "decide":
                 return _deciding(planner, request, channel)
             return _running(planner, request, channel)
-        except (ReplayInProgress, UsageError):
+        except (ReplayInProgress, UsageError, MemoryError):
             raise
         except BaseException as error:  # noqa: BLE001  # what ends the planner is its result
             return {"error": _described(error)}
@@ -176,7 +177,7 @@ def _deciding(planner: object, request: Mapping[str, Any], channel: Channel) -> 
         if answer.get("stop"):
             return {"answer": answer.get("answer"), "types": {}, "replayable": True}
         history += answer["append"]
-    raise PlannerSignatureError(
+    raise PlannerError(
         f"the planner has not stopped after {MAX_DECISIONS} decisions",
         hint="it ends a run by returning an answer, or None",
     )
@@ -379,7 +380,7 @@ def _error(answer: Mapping[str, Any]) -> BaseException:
 
 
 def _described(error: BaseException) -> dict[str, Any]:
-    own = isinstance(error, (PlannerSignatureError, NotReplayable))
+    own = isinstance(error, PlannerSignatureError)
     return {
         "type": type(error).__name__,
         "message": str(error),
