@@ -1,1 +1,61 @@
-"""Replays, compares, judges and distills what ``tracekit`` recorded."""
+"""Replays, compares, judges and distills what ``tracekit`` recorded.
+
+Names are loaded when they are first used: the planner's child process imports this package too, and
+needs next to none of it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from replay.diff import Comparison
+    from replay.replayer import ReplayOptions, replay_run
+    from replay.result import ReplayResult, Verdict
+
+_NAMES = {
+    "Comparison": "replay.diff",
+    "ReplayOptions": "replay.replayer",
+    "ReplayResult": "replay.result",
+    "Verdict": "replay.result",
+    "replay_run": "replay.replayer",
+}
+
+__all__ = [
+    "Comparison",
+    "ReplayOptions",
+    "ReplayResult",
+    "Verdict",
+    "diff_runs",
+    "replay_run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'replay' has no attribute {name!r}")
+    return getattr(import_module(_NAMES[name]), name)
+
+
+def diff_runs(left: str, right: str, store: str | Path | None = None) -> Comparison:
+    """Compare two runs of one store.
+
+    Args:
+        left: Run id, or an unambiguous prefix; the expectation, usually the recorded run.
+        right: Run id, or an unambiguous prefix.
+        store: Path of the store; default ``$TRACEKIT_STORE``, else ``.tracekit``.
+
+    Raises:
+        RunNotFound: one of them does not exist.
+    """
+    from replay.diff import diff, names_for
+    from tracekit.configuration import store_path
+    from tracekit.store import open_store
+
+    kept = open_store(store_path(store))
+    a, b = (kept.trajectory(kept.resolve(run_id)) for run_id in (left, right))
+    names = names_for(a, b)
+    return diff(a, b, left_name=names[0], right_name=names[1])

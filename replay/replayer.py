@@ -35,7 +35,7 @@ from replay.verdict import find, judge
 from tracekit.canonical import JsonValue, digest
 from tracekit.configuration import store_path
 from tracekit.decorators import MARK
-from tracekit.errors import ReplayNotPossible, UsageError
+from tracekit.errors import PlannerSignatureError, ReplayNotPossible, UsageError
 from tracekit.journal import Journal
 from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
 from tracekit.sink import MemorySink, Sink
@@ -158,6 +158,7 @@ class Replayer:
         )
         session = Session(answers, scribe, planner_name=ready.planner["name"])
         done = session.run(self._isolate, self._request(recorded, deciding=deciding))
+        _raise_misfit(self.planner_name, done)
         return self._finished(recorded, player, answers, scribe, done)
 
     def _finished(
@@ -219,6 +220,13 @@ class Replayer:
                 "script": script_of(recorded),
             }
         return request
+
+
+def _raise_misfit(planner: str, done: SessionResult) -> None:
+    """A planner that cannot be called, or returns no action, is misuse and no finding."""
+    error = (done.exit.result or {}).get("error")
+    if error and error["own"]:
+        raise PlannerSignatureError(f"planner {planner}: {error['message']}")
 
 
 def check_replayable(recorded: Trajectory, *, deciding: bool) -> None:

@@ -75,6 +75,9 @@ class Answerer(Protocol):
     def note_mint(self, kind: str, site: str, occurrence: int, value: JsonValue) -> None:
         """Take note of a value that the planner was given by its conditions."""
 
+    def latency_ns(self, answer: Answer) -> int:
+        """How long the answer took when it was recorded; the injected clock advances by it."""
+
     def begin_decision(self, number: int) -> None:
         """Take note that a planner that decides has made its decision of that number."""
 
@@ -234,7 +237,7 @@ class Session:
         )
         answer = self._call(asked)
         self._given[begun.span_id] = (answer, "answer")
-        return reply(answer, tool=begun.actor, effect=begun.effect)
+        return self._reply(answer, begun.actor, begun.effect)
 
     def _call(self, asked: AskedCall) -> Answer:
         answer = self._answerer.call(asked)
@@ -263,7 +266,13 @@ class Session:
         fields = {"rung": made.answer.rung, "tainted": made.answer.tainted}
         if made.how != "answer":
             return {"do": made.how, "fields": fields}
-        return reply(made.answer, tool=begun.actor, effect="pure")
+        return self._reply(made.answer, begun.actor, "pure")
+
+    def _reply(self, answer: Answer, tool: str, effect: str) -> dict[str, Any]:
+        return {
+            **reply(answer, tool=tool, effect=effect),
+            "latency_ns": self._answerer.latency_ns(answer),
+        }
 
     def _path(self, begun: Fact) -> tuple[str, ...]:
         """Names of the operations around it, as ``tracekit.assembly`` gives them to the record."""
@@ -363,7 +372,7 @@ class Session:
                 AskedCall(call["tool"], call["arguments"], effect, contract, (), begun)
             )
             seen = answer.observation or Observation()
-            self._scribe.elapsed_ns += 1_000
+            self._scribe.elapsed_ns += 1_000 + self._answerer.latency_ns(answer)
             self._scribe.end(
                 ToolCallEnded,
                 begun,

@@ -42,6 +42,10 @@ class TapeAnswers:
             m for m in self._record.messages if m.role == "user" and m.before_decision > 1
         ]
         self._own_models = [m for m in self._record.model_calls if m.covered_by is None]
+        self._latencies = {
+            call.event_id: call.latency_ns or 0
+            for call in (*self._record.calls, *self._record.covered, *self._record.model_calls)
+        }
         self._asked_models = 0
         self._spoken_otherwise = False
 
@@ -58,6 +62,10 @@ class TapeAnswers:
     def note_mint(self, kind: str, site: str, occurrence: int, value: JsonValue) -> None:
         """Take note of a value that the planner was given."""
         self.player.note_mint(kind, site, occurrence, value)
+
+    def latency_ns(self, answer: Answer) -> int:
+        """How long the recorded call took that this answer comes from."""
+        return self._latencies.get(answer.recorded or "", 0)
 
     def contract(self, tool: str) -> Contract | None:
         """The recorded contract of ``tool``."""

@@ -316,7 +316,7 @@ def run(
         own,
         "run",
         name,
-        {},
+        None,
         run_id=run_id,
         task_id=task,
         request_id=request,

@@ -114,7 +114,7 @@ def open_step(
     recorder: Recorder,
     kind: Kind,
     actor: str,
-    arguments: Mapping[str, object],
+    arguments: Mapping[str, object] | None,
     *,
     contract: Contract | None = None,
     contract_json: str | None = None,
@@ -128,7 +128,7 @@ def open_step(
         recorder: Where it is recorded.
         kind: What is called.
         actor: Its name.
-        arguments: Bound arguments; kept as they are now.
+        arguments: Bound arguments, kept as they are now; None for a run opened by hand.
         contract: The tool's contract.
         contract_json: Its canonical text, made once by the caller.
         stream: Whether the caller will iterate over the answer.
@@ -138,10 +138,13 @@ def open_step(
     operation = recorder.open(kind, actor, run_id=run_id)
     if contract is not None:
         fields |= {"effect": contract.effect, "contract_json": contract_json}
-    recorder.begin(operation, FACTS[kind][0], actor=actor, argument=dict(arguments), **fields)
+    given = {} if arguments is None else dict(arguments)
+    if arguments is not None:
+        fields["argument"] = given
+    recorder.begin(operation, FACTS[kind][0], actor=actor, **fields)
     step = Step(recorder, operation)
     if kind in _GUARDED and guard.installed():
-        step.outcome = guard.decide(guard.Question(operation, contract, dict(arguments), stream))
+        step.outcome = guard.decide(guard.Question(operation, contract, given, stream))
     return step
 
 

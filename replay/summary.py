@@ -1,0 +1,111 @@
+"""A replay in words, for a terminal: the verdict first, then what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from replay.diff import diff
+from replay.result import ReplayResult
+from tracekit.canonical import JsonValue, json_text
+
+_WIDTH = 160
+
+
+def summarise(result: ReplayResult) -> str:
+    """Write ``result`` as lines of text."""
+    return "\n".join(_lines(result))
+
+
+def _lines(result: ReplayResult) -> Iterator[str]:
+    yield f"{result.verdict.kind.upper()}  replay {result.run_id} of {result.replay_of}"
+    yield from (f"  because {reason}" for reason in result.verdict.reasons)
+    yield f"  planner    {result.planner} ({result.mode}, model {result.model})"
+    walls = ", ".join(wall.name for wall in result.walls if wall.held) or "none but the guard"
+    yield f"  isolation  {result.level}; walls that proved themselves: {walls}"
+    for wall in result.walls:
+        if not wall.held:
+            yield f"             {wall.name}: {wall.evidence}"
+        elif wall.unseen:
+            yield f"             {wall.name} cannot list: {', '.join(wall.unseen)}"
+    yield f"  calls      {_shares(result.shares)}"
+    if result.prompt_shares:
+        yield f"  prompts    {_shares(result.prompt_shares)}"
+    yield from _refused(result)
+    yield from _unsure(result)
+    yield from _missing(result)
+    yield from _locked(result)
+    if result.incidental:
+        paths = ", ".join(change.path for change in result.incidental[:5])
+        yield f"  discarded  {len(result.incidental)} incidental file changes: {paths}"
+    yield from _divergence(result)
+    answer = result.trajectory.answer.value if result.trajectory else None
+    if answer is not None:
+        yield f"  answer     {_short(answer)}"
+
+
+def _shares(shares: Mapping[str, int]) -> str:
+    total = sum(shares.values())
+    if not total:
+        return "none"
+    return ", ".join(f"{count} {rung}" for rung, count in shares.items()) + f" (of {total})"
+
+
+def _refused(result: ReplayResult) -> Iterator[str]:
+    if not result.findings:
+        yield "  findings   none: no write was attempted that the recording does not hold"
+        return
+    yield f"  findings   {len(result.findings)}, nothing was executed:"
+    for finding in result.findings:
+        yield f"    - {finding.kind}: {finding.text}"
+
+
+def _unsure(result: ReplayResult) -> Iterator[str]:
+    tainted = [step for step in result.answered if step.answer.tainted]
+    if tainted:
+        yield f"  tainted    {len(tainted)} answers are no evidence:"
+        for step in tainted[:8]:
+            yield f"    - {step.answer.rung}: {_short(step.answer.explanation)}"
+        if len(tainted) > 8:
+            yield f"    - and {len(tainted) - 8} more (--json lists them)"
+
+
+def _missing(result: ReplayResult) -> Iterator[str]:
+    if result.missing:
+        yield f"  not made   {len(result.missing)} recorded calls:"
+        for call in result.missing[:8]:
+            mark = " (write)" if call.writes else ""
+            yield f"    - decision {call.decision}: {call.tool}{mark} {_short(call.arguments)}"
+        if len(result.missing) > 8:
+            yield f"    - and {len(result.missing) - 8} more (--json lists them)"
+
+
+def _locked(result: ReplayResult) -> Iterator[str]:
+    if not result.locked:
+        return
+    same = sum(decision.same for decision in result.locked)
+    yield f"  locked     {same} of {len(result.locked)} decisions as recorded"
+    for decision in result.locked:
+        if not decision.same:
+            proposed = "nothing (prompt changed, no model)"
+            if decision.proposed is not None:
+                proposed = _short(decision.proposed)
+            yield f"    - decision {decision.number}: recorded {_short(decision.recorded)}"
+            yield f"      proposed {proposed}"
+
+
+def _divergence(result: ReplayResult) -> Iterator[str]:
+    if result.trajectory is None or result.locked:
+        return
+    found = diff(result.recorded, result.trajectory)
+    if found.same:
+        yield "  trajectory the same as recorded"
+    elif found.first is not None:
+        yield f"  diverges   at decision {found.first.decision}: {found.first.explanation}"
+        short = f"{result.replay_of} {result.run_id}"
+        yield f"             all {len(found.divergences)} differences: tracekit diff {short}"
+
+
+def _short(value: JsonValue) -> str:
+    text = value if isinstance(value, str) else json_text(value)
+    text = " ".join(text.split())
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
