@@ -195,7 +195,8 @@ class Scribe:
             )
         assert self._end is not None
         changes = {"verdict": verdict, "fidelity": fidelity}
-        self._put(self._end.model_copy(update=changes), [])
+        answer = self.blobs.get(self._end.observation.blob or "")
+        self._put(self._end.model_copy(update=changes), [answer] if answer else [])
 
     def _made(
         self, fact: type[Fact], span: str, parent: str | None, fields: Mapping[str, Any]

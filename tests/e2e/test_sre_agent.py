@@ -15,6 +15,9 @@ import pytest
 from fixtures.agents import sre
 from fixtures.model_server import ModelServer
 from fixtures.rule_model import respond
+from replay.replayer import ReplayOptions, replay_run
+from replay.result import ReplayResult
+from replay.tape_answers import ModelMode
 from tracekit.store import RunQuery, open_store
 from tracekit.trajectory import Trajectory
 
@@ -70,6 +73,32 @@ def test_v2_gathers_the_evidence_and_leaves_the_deploy_alone(
     answer = str(run.answer.value)
     assert all(word in answer for word in ("connection pool", "10:20", "metric-17", "log-42"))
     assert len(run.decisions) <= 8
+
+
+def test_v2_sees_what_v1_saw_and_the_replay_writes_nothing(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded, deploys = _investigate("v1", server, tmp_path)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-local")
+    store = open_store(tmp_path / "store")
+
+    def replayed(planner: str, model: ModelMode) -> ReplayResult:
+        options = ReplayOptions(model=model, path=(str(ROOT),))
+        spec = f"fixtures.agents.sre:{planner}"
+        return replay_run(recorded.run_id, planner=spec, store=store, options=options)
+
+    again = replayed("investigate_v1", "recorded")
+    assert (again.verdict.kind, again.prompt_shares) == ("pass", {"exact": 5})
+    better = replayed("investigate_v2", "live")
+    assert (better.verdict.kind, better.shares) == ("pass", {"exact": 3})
+    store.settle()
+    kept = store.trajectory(better.run_id)
+    assert all(word in str(kept.answer.value) for word in ("connection pool", "log-42"))
+    blind = replayed("investigate_v2", "recorded")
+    assert str(blind.verdict).startswith("inconclusive: prompt changed, no model")
+    assert store.verify().findings == ()
+    assert (tmp_path / "deploys").read_text() == deploys
 
 
 METRICS = {"evidence_id": "metric-17", "error_rate": 0.31, "since": "2026-11-30T10:20:00Z"}
