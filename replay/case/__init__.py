@@ -1,0 +1,58 @@
+"""A case: a failure kept as a file that a person reads and pytest runs.
+
+``model`` says what a case holds, ``reading`` and ``writing`` turn it from and into YAML, ``schema``
+checks values against the JSON Schemas that cases carry.
+"""
+
+from __future__ import annotations
+
+from replay.case.model import (
+    FORMAT,
+    AnswerRule,
+    ArgumentRule,
+    Budgets,
+    CallPattern,
+    Case,
+    Expected,
+    Fault,
+    Fixture,
+    Minted,
+    ModelScript,
+    ProposedCall,
+    Reason,
+    Reply,
+    Said,
+    ScriptedDecision,
+    Source,
+    json_schema,
+)
+from replay.case.reading import MAX_BYTES, SUFFIX, parse_case, read_case
+from replay.case.writing import dump_case, first_line, write_case
+
+__all__ = [
+    "FORMAT",
+    "MAX_BYTES",
+    "SUFFIX",
+    "AnswerRule",
+    "ArgumentRule",
+    "Budgets",
+    "CallPattern",
+    "Case",
+    "Expected",
+    "Fault",
+    "Fixture",
+    "Minted",
+    "ModelScript",
+    "ProposedCall",
+    "Reason",
+    "Reply",
+    "Said",
+    "ScriptedDecision",
+    "Source",
+    "dump_case",
+    "first_line",
+    "json_schema",
+    "parse_case",
+    "read_case",
+    "write_case",
+]

@@ -1,0 +1,386 @@
+"""What a case holds, field by field.
+
+Everything a planner is shown stands here: input, tools, observations, clock, chance. What it must
+do and must not do stands under ``expected``. A field that says nothing is left out of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from replay.case.schema import check_schema
+from tracekit.canonical import JsonValue
+from tracekit.contract import Contract
+from tracekit.jsontree import parts
+
+FORMAT = "tracekit/case/v1"
+Layer = Literal[
+    "guard",
+    "tool contract",
+    "planner",
+    "planner with scripted model",
+    "planner with recorded model",
+    "live model",
+]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
+"""``MOD:OBJ``."""
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Source(_Part):
+    """Where a case comes from."""
+
+    run: str | None = None
+    """The run that it was distilled from."""
+    planner: Target | None = None
+    """The planner that fails it."""
+
+
+class Reason(_Part):
+    """Why the planner fails: what must stay the same while a case is reduced."""
+
+    oracle: str
+    """The field of ``expected`` or ``budgets`` that is not met; ``error``, ``loop`` or ``wall``."""
+    tool: str | None = None
+    """The tool of the offending call."""
+    pointer: str | None = None
+    """JSON pointer of the offending argument, or what part of the answer."""
+    error: str | None = None
+    """Class of the error, or which way the oracle was not met."""
+
+    def __str__(self) -> str:
+        parts = (self.tool, self.pointer, self.error)
+        return " ".join([self.oracle.replace("_", " "), *(part for part in parts if part)])
+
+
+class Said(_Part):
+    """A message that a planner which decides is shown before its first decision."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: JsonValue = None
+    tool_calls: tuple[dict[str, JsonValue], ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+    error: str | None = None
+
+
+class ProposedCall(_Part):
+    """A tool call, as a planner proposes it."""
+
+    tool: Name
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class ScriptedDecision(_Part):
+    """What the recorded model decided once."""
+
+    calls: tuple[ProposedCall, ...] = ()
+    message: JsonValue = None
+
+
+class Reply(_Part):
+    """What the model answers."""
+
+    value: JsonValue
+    prompt: str | None = None
+    """Prompt hash that it answers; any prompt where it is absent."""
+
+
+class ModelScript(_Part):
+    """A model that is not asked over the network."""
+
+    script: Target | None = None
+    """A function from the request to the reply."""
+    replies: tuple[Reply, ...] = ()
+    """Replies in the order of asking."""
+
+    @model_validator(mode="after")
+    def _check(self) -> ModelScript:
+        if (self.script is None) == (not self.replies):
+            raise ValueError("a model is either a script or replies")
+        return self
+
+
+class Fault(_Part):
+    """An error that a tool answers with."""
+
+    type: Name
+    message: str | None = None
+    value: JsonValue = None
+    """What the record holds of the exception beside its class and text."""
+
+
+class Fixture(_Part):
+    """What a tool answers: a second fixture that fits the same call answers its second time."""
+
+    id: Name
+    tool: Name
+    arguments: dict[str, JsonValue] | None = None
+    """Arguments that the call must have at least, at any depth; absent fits any call."""
+    returns: JsonValue = None
+    error: Fault | None = None
+    times: Annotated[int, Field(ge=1)] | Literal["every"] = 1
+    """How many calls it answers."""
+    delay_ms: Annotated[float, Field(ge=0)] = 0
+    """By how much the planner's clock is later when it has the answer."""
+    types: dict[str, JsonValue] = Field(default_factory=dict)
+    """JSON pointer in ``returns`` → type that JSON cannot carry."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Fixture:
+        given = {"returns", "error"} & self.model_fields_set
+        if self.error is not None and "returns" in self.model_fields_set:
+            raise ValueError("an observation either returns something or is an error")
+        if not given:
+            raise ValueError("an observation has 'returns' or 'error'")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        if self.error is None:
+            data.setdefault("returns", None)
+        return data
+
+
+class Minted(_Part):
+    """A clock, id or random value that the recorded planner was given."""
+
+    kind: str
+    site: str
+    occurrence: int
+    value: JsonValue
+
+
+class CallPattern(_Part):
+    """Calls of a tool whose arguments hold at least these, at any depth."""
+
+    tool: Name
+    arguments: dict[str, JsonValue] | None = None
+
+
+class ArgumentRule(_Part):
+    """What an argument of a tool's calls must be; not met either where no call was made."""
+
+    tool: Name
+    pointer: str = ""
+    """JSON pointer of the value; all arguments where it is empty."""
+    call: Annotated[int, Field(ge=1)] | None = None
+    """Which call of the tool, from 1; each where it is absent."""
+    equals: JsonValue = None
+    json_schema: dict[str, JsonValue] | None = Field(default=None, alias="schema")
+
+    @property
+    def compares(self) -> bool:
+        """Whether the rule names a value; null is one."""
+        return "equals" in self.model_fields_set
+
+    @field_validator("pointer")
+    @classmethod
+    def _pointer(cls, value: str) -> str:
+        return _checked_pointer(value)
+
+    @field_validator("json_schema")
+    @classmethod
+    def _schema(cls, value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
+        return _checked_schema(value)
+
+    @model_validator(mode="after")
+    def _check(self) -> ArgumentRule:
+        if self.compares == (self.json_schema is not None):
+            raise ValueError("a rule for arguments has either 'equals' or 'schema'")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        if self.compares:
+            data.setdefault("equals", None)
+        return data
+
+
+class AnswerRule(_Part):
+    """What the final answer must be."""
+
+    required: bool = True
+    contains: tuple[str, ...] = ()
+    """Texts that stand in it, upper and lower case alike."""
+    excludes: tuple[str, ...] = ()
+    """Texts that do not."""
+    matches: tuple[str, ...] = ()
+    """Regular expressions that are found in it."""
+    json_schema: dict[str, JsonValue] | None = Field(default=None, alias="schema")
+    """Of the parsed answer."""
+
+    @field_validator("matches")
+    @classmethod
+    def _patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in value:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        return value
+
+    @field_validator("json_schema")
+    @classmethod
+    def _schema(cls, value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
+        return _checked_schema(value)
+
+    @model_serializer(mode="wrap")
+    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return data or {"required": True}
+
+
+class Expected(_Part):
+    """What the planner must do and must not do."""
+
+    forbidden_tools: tuple[Name | CallPattern, ...] = ()
+    """Never proposed, whatever would have been answered."""
+    required_tools: tuple[Name | CallPattern, ...] = ()
+    call_limits: dict[str, Count] = Field(default_factory=dict)
+    """Tool → most calls."""
+    order: tuple[tuple[Name, Name], ...] = ()
+    """The first call of the one comes before the first call of the other, if both are made."""
+    arguments: tuple[ArgumentRule, ...] = ()
+    evidence: tuple[Name, ...] = ()
+    """Ids that the planner was shown and cites in its answer."""
+    answer: AnswerRule | None = None
+    invariants: tuple[Target, ...] = ()
+    """Functions from the trajectory to what is wrong with it, or None."""
+    no_repeat: bool | Count = False
+    """After an error, how often the same call may be made again; ``true``: never."""
+    consumed: tuple[Name, ...] = ()
+    """Ids of observations that the planner must have been given for the case to say anything."""
+
+    @property
+    def repeats(self) -> int | None:
+        """How often a failed call may be repeated; None where nothing is said."""
+        if isinstance(self.no_repeat, bool):
+            return 0 if self.no_repeat else None
+        return self.no_repeat
+
+
+class Budgets(_Part):
+    """What the planner may use at most."""
+
+    steps: Count | None = None
+    """Decisions."""
+    calls: Count | None = None
+    """Tool calls."""
+    seconds: Annotated[float, Field(ge=0)] | None = None
+    """By the planner's own clock, which the delays of observations advance."""
+    tokens: Count | None = None
+    cost_usd: Annotated[float, Field(ge=0)] | None = None
+
+
+class Case(_Part):
+    """One failure of one planner, as small as it still happens."""
+
+    format: Literal["tracekit/case/v1"]
+    """The version of this file's form."""
+    name: Name
+    source: Source | None = None
+    planner: Target | None = None
+    """The planner that is run where no other is named."""
+    reason: Reason | None = None
+    """Why the planner of ``source`` fails."""
+    fix: Literal["proven", "unproven"] | None = None
+    """Whether a planner was seen to pass."""
+    layer: Layer | None = None
+    """The lowest layer at which it still fails."""
+    minimal: bool | None = None
+    """Whether removing any one part was seen to make it pass, or fail otherwise."""
+    input: JsonValue = None
+    """Arguments of the agent; the user's words for a planner that decides."""
+    input_types: dict[str, JsonValue] = Field(default_factory=dict)
+    """JSON pointer in ``input`` → type that JSON cannot carry."""
+    history: tuple[Said, ...] = ()
+    """Messages before the first decision; ``input`` as the user's where there are none."""
+    identity: dict[str, str] = Field(default_factory=dict)
+    """Tenant and operator of the run."""
+    clock: AwareDatetime | None = None
+    """Time at which the planner begins."""
+    seed: int | None = None
+    """Of the planner's random numbers and ids."""
+    minted: tuple[Minted, ...] = ()
+    tools: tuple[Contract, ...] = ()
+    """What the planner is offered, and what is known of each."""
+    script: tuple[ScriptedDecision, ...] = ()
+    """Decisions of the recorded model, for a planner that takes them."""
+    model: Literal["live"] | ModelScript | None = None
+    """Who answers the planner's requests to a model; nobody where absent."""
+    observations: tuple[Fixture, ...] = ()
+    expected: Expected = Expected()
+    budgets: Budgets = Budgets()
+
+    @model_validator(mode="after")
+    def _check(self) -> Case:
+        ids = [fixture.id for fixture in self.observations]
+        if twice := sorted({name for name in ids if ids.count(name) > 1}):
+            raise ValueError(f"two observations have the id {twice[0]!r}")
+        if strange := [name for name in self.expected.consumed if name not in ids]:
+            raise ValueError(f"expected.consumed names {strange[0]!r}, which is no observation")
+        if self.expected == Expected() and self.budgets == Budgets():
+            raise ValueError("nothing is expected: a case needs 'expected' or 'budgets'")
+        return self
+
+    @property
+    def needs_live_model(self) -> bool:
+        """Whether it can only be run with a model at hand."""
+        return self.model == "live"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the case as JSON, without what says nothing."""
+        data = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        data.pop("format", None)
+        return {"format": self.format, **data}
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of case files, for editors."""
+    schema = Case.model_json_schema(by_alias=True)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": FORMAT,
+        **schema,
+    }
+
+
+def patterns(items: tuple[str | CallPattern, ...]) -> Iterator[CallPattern]:
+    """Yield what a list of tools or calls means: a name alone is any call of that tool."""
+    for item in items:
+        yield CallPattern(tool=item) if isinstance(item, str) else item
+
+
+def _checked_pointer(value: str) -> str:
+    if value and not value.startswith("/"):
+        raise ValueError(f"{value!r} is no JSON pointer; one begins with '/'")
+    parts(value)
+    return value
+
+
+def _checked_schema(value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
+    if value is not None:
+        check_schema(value)
+    return value

@@ -1,0 +1,138 @@
+"""Writes case files as a person would have: short things on one line, text as text, nothing empty.
+
+What is written is read back before anybody gets it; a form that would not survive is not used.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from replay.case.model import Case
+from replay.case.reading import RESOLVERS, parse_case
+from tracekit.canonical import JsonValue
+from tracekit.errors import CaseError
+
+NO_MODEL = "# needs no model"
+LIVE_MODEL = "# NEEDS A LIVE MODEL: OPENAI_BASE_URL, OPENAI_API_KEY"
+_TAG = "tag:yaml.org,2002:"
+_WIDTH = 100
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what any reader of YAML, old or new, might take for something else than text."""
+
+
+for _tag, _pattern, _first in RESOLVERS:
+    _Dumper.add_implicit_resolver(_tag, re.compile(f"(?:{_pattern.pattern})$"), list(_first))
+
+
+def first_line(case: Case) -> str:
+    """Say what a case needs to be run."""
+    return LIVE_MODEL if case.needs_live_model else NO_MODEL
+
+
+def dump_case(case: Case, *, notes: Sequence[str] = ()) -> str:
+    """Return the text of a case file.
+
+    Args:
+        case: The case.
+        notes: Lines to say at the top what the fields do not.
+
+    Raises:
+        CaseError: it cannot be written so that it is read as the same.
+    """
+    head = "".join(
+        f"{line}\n" for line in (first_line(case), *(f"# {_one_line(note)}" for note in notes))
+    )
+    for literal in (True, False):
+        body = yaml.serialize(
+            _node(case.as_data(), depth=0, literal=literal),
+            Dumper=_Dumper,
+            allow_unicode=True,
+            width=_WIDTH,
+        )
+        if _same(case, head + body):
+            return head + body
+    raise CaseError("cannot be written: it would be read as something else", path=case.name)
+
+
+def write_case(
+    case: Case, path: str | Path, *, notes: Sequence[str] = (), replace: bool = True
+) -> None:
+    """Write a case file, whole or not at all.
+
+    Raises:
+        CaseError: it cannot be written.
+    """
+    text = dump_case(case, notes=notes)
+    target = Path(path)
+    try:
+        if not replace and target.exists():
+            raise CaseError("exists already", path=str(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        number, name = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
+        try:
+            with os.fdopen(number, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(name).chmod(0o644)
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise CaseError(f"cannot be written: {error.strerror}", path=str(path)) from error
+
+
+def _same(case: Case, text: str) -> bool:
+    try:
+        return parse_case(text).as_data() == case.as_data()
+    except CaseError:
+        return False
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _node(value: JsonValue, *, depth: int, literal: bool) -> yaml.Node:
+    if isinstance(value, dict):
+        members: list[Any] = [
+            (_text(name, literal=False), _node(item, depth=depth + 1, literal=literal))
+            for name, item in value.items()
+        ]
+        return yaml.MappingNode(_TAG + "map", members, flow_style=_fits(value, depth))
+    if isinstance(value, list):
+        items = [_node(item, depth=depth + 1, literal=literal) for item in value]
+        return yaml.SequenceNode(_TAG + "seq", items, flow_style=_fits(value, depth))
+    match value:
+        case None:
+            return yaml.ScalarNode(_TAG + "null", "null")
+        case bool():
+            return yaml.ScalarNode(_TAG + "bool", "true" if value else "false")
+        case int():
+            return yaml.ScalarNode(_TAG + "int", str(value))
+        case float():
+            return yaml.ScalarNode(_TAG + "float", repr(value))
+        case str():
+            return _text(value, literal=literal)
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+def _text(value: str, *, literal: bool) -> yaml.Node:
+    return yaml.ScalarNode(_TAG + "str", value, style="|" if literal and "\n" in value else None)
+
+
+def _fits(value: JsonValue, depth: int) -> bool:
+    """Whether a collection is short enough for one line."""
+    if not value:
+        return True
+    if depth == 0 or "\n" in (text := str(value)) or "\\n" in text:
+        return False
+    return len(text) + 2 * depth <= _WIDTH - 16
