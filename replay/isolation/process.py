@@ -33,7 +33,7 @@ from tracekit.errors import IsolationUnavailable, PlannerImportFailed, TracekitE
 Handle = Callable[[Message], Message | None]
 
 _BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "import os, sys; sys.path[:] = sys.argv[1].split(os.pathsep); "
     "from replay.isolation.child import main; main()"
 )
 _ALLOWED = ("PATH", "LANG", "LANGUAGE", "TZ")
@@ -157,7 +157,7 @@ class Isolate:
             raise
 
     def _launch(self) -> None:
-        command = [sys.executable, "-P", "-s", "-c", _BOOT, _json_list(_search_path((), None))]
+        command = [sys.executable, "-P", "-s", "-c", _BOOT, os.pathsep.join(_search_path((), None))]
         environment = self._environment()
         try:
             if self._level == "kernel":
@@ -357,12 +357,6 @@ def _search_path(first: Sequence[str | Path], cwd: Path | None) -> list[str]:
     own = [entry or here for entry in sys.path]
     ahead = [str(Path(entry).resolve()) for entry in first]
     return list(dict.fromkeys([*ahead, *([str(cwd)] if cwd else []), *own]))
-
-
-def _json_list(values: list[str]) -> str:
-    import json
-
-    return json.dumps(values)
 
 
 def _rebuild_error(planner: str, failure: Message, findings: list[Message]) -> TracekitError:

@@ -658,3 +658,20 @@ def test_signals_are_named(start: Start) -> None:
     body = f"import os; os.kill(os.getpid(), {int(signal.SIGTERM)})"
     exit_ = run_once(start(f"def go(request, channel): {body}\n"))
     assert (exit_.kind, exit_.detail) == ("crashed", "the planner's process died of SIGTERM")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("sys.platform", "darwin", "kernel isolation needs Linux, this is darwin"),
+        ("importlib.util.find_spec", lambda name: None, "the package sandlock is not installed"),
+        ("platform.machine", lambda: "sparc64", "this processor are not known"),
+    ],
+)
+def test_why_the_kernels_wall_cannot_stand_here_is_said(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: Any, reason: str
+) -> None:
+    monkeypatch.setattr(name, value)
+    available, said = kernel_available()
+    assert not available
+    assert reason in said
