@@ -170,7 +170,7 @@ class Replayer:
         done: SessionResult,
     ) -> ReplayResult:
         findings = find(done, recorded)
-        verdict = judge(done, findings)
+        verdict = judge(done, findings, answers.locked)
         shares: dict[str, int] = {str(k): n for k, n in player.shares().items()}
         prompts: dict[str, int] = {str(k): n for k, n in player.prompt_shares().items()}
         fidelity: dict[str, JsonValue] = {"calls": dict(shares), "prompts": dict(prompts)}

@@ -14,6 +14,7 @@ from tracekit.trajectory import Call, Trajectory
 
 VerdictKind = Literal["pass", "fail", "inconclusive", "not evaluated"]
 FORMAT = "tracekit/replay/v1"
+PROMPT_CHANGED = "prompt changed, no model"
 
 
 class ReplayFailed(TracekitError):

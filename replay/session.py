@@ -9,15 +9,17 @@ reports what a wall refused. Who answers, a tape or a case, is an ``Answerer``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from replay.answering import Answered, Answerer, How, PromptAnswer, Stopped, Turn
 from replay.isolation import Exit
 from replay.matching import Answer, AskedCall, AskedPrompt
+from replay.messages import provider_message, refusal, reply, tool_message
 from replay.scribe import Scribe
 from tracekit.assembly import build
-from tracekit.canonical import JsonValue, json_text
+from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
 from tracekit.events import (
     Event,
@@ -35,76 +37,17 @@ from tracekit.events import (
 from tracekit.rows import rows_from_facts
 from tracekit.trajectory import Observation, Trajectory
 
-How = Literal["answer", "execute", "script"]
-
-
-@dataclass(frozen=True, slots=True)
-class PromptAnswer:
-    """What becomes of a request to a model."""
-
-    how: How
-    """``answer`` serves it; ``execute`` runs the body; ``script`` asks the scripted model."""
-    answer: Answer
-    attributes: Mapping[str, JsonValue] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What the user says next."""
-
-    content: JsonValue
-    tainted: bool
-
-
-class Answerer(Protocol):
-    """Answers everything that a planner asks for. Not thread-safe: one question at a time."""
-
-    def call(self, asked: AskedCall) -> Answer:
-        """Answer a tool call."""
-
-    def prompt(self, asked: AskedPrompt, *, provider: str | None) -> PromptAnswer:
-        """Answer a request to a model.
-
-        Raises:
-            Stopped: nothing can answer it, and the planner cannot go on without.
-        """
-
-    def note_result(self, asked: AskedCall, observation: Observation) -> None:
-        """Take note of what a call came back with that really ran."""
-
-    def note_mint(self, kind: str, site: str, occurrence: int, value: JsonValue) -> None:
-        """Take note of a value that the planner was given by its conditions."""
-
-    def latency_ns(self, answer: Answer) -> int:
-        """How long the answer took when it was recorded; the injected clock advances by it."""
-
-    def begin_decision(self, number: int) -> None:
-        """Take note that a planner that decides has made its decision of that number."""
-
-    def next_history(self, decision: Mapping[str, Any], number: int) -> list[JsonValue] | None:
-        """Step-locked: the recorded history after decision ``number``; None when free-running."""
-
-    def user_turn(self, said: JsonValue, number: int, *, final: bool) -> Turn | None:
-        """What the user says after decision ``number``, if anything."""
-
-    def contract(self, tool: str) -> Contract | None:
-        """What is known of ``tool`` where the planner does not say."""
-
-
-class Stopped(Exception):  # an ending, not an error
-    """The session ends here, for this reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """One call or prompt and how it was answered, in the order of asking."""
-
-    span_id: str
-    kind: Literal["call", "prompt"]
-    name: str
-    arguments: JsonValue
-    effect: str
-    answer: Answer
+__all__ = [
+    "Answered",
+    "Answerer",
+    "Isolated",
+    "PromptAnswer",
+    "Session",
+    "SessionResult",
+    "Stopped",
+    "Turn",
+    "tool_message",
+]
 
 
 @dataclass(frozen=True)
@@ -146,6 +89,9 @@ class Session:
         self._answered: list[Answered] = []
         self._findings: list[dict[str, Any]] = []
         self._decisions = 0
+        self._on_taint: set[str] = set()
+        self._tainted = False
+        """Whether something before was no evidence: all that comes after rests on it."""
 
     def run(self, isolate: Isolated, request: dict[str, Any]) -> SessionResult:
         """Run the planner of ``isolate`` once and answer it to its end."""
@@ -198,7 +144,7 @@ class Session:
         observation, fields = None, {}
         if given is not None:
             answer, how = given
-            fields = {"rung": answer.rung, "tainted": answer.tainted}
+            fields = {"rung": answer.rung, "tainted": self._rests_on_taint(span, answer)}
             observation = answer.observation if how == "answer" else None
         fact, values = self._scribe.adopt(raw, blobs, observation=observation, fields=fields)
         if fact.fact.endswith(".begun"):
@@ -216,7 +162,7 @@ class Session:
     def _ask(self, span: str) -> dict[str, Any]:
         begun = self._begun.get(span)
         if begun is None or self._scribe.over:
-            return _refusal("the replay is over" if begun else "the call was not announced")
+            return refusal("the replay is over" if begun else "the call was not announced")
         if isinstance(begun, LlmCallBegun):
             return self._ask_model(begun)
         if isinstance(begun, ToolCallBegun):
@@ -245,9 +191,18 @@ class Session:
         self._answered.append(
             Answered(asked.span_id, "call", asked.tool, dict(asked.arguments), asked.effect, answer)
         )
+        self._take_note(asked.span_id, answer)
         if answer.rung == "stop":
             raise Stopped(answer.explanation)
         return answer
+
+    def _take_note(self, span: str, answer: Answer) -> None:
+        self._tainted = self._tainted or answer.tainted
+        if self._tainted:
+            self._on_taint.add(span)
+
+    def _rests_on_taint(self, span: str, answer: Answer) -> bool:
+        return answer.tainted or span in self._on_taint
 
     def _ask_model(self, begun: LlmCallBegun) -> dict[str, Any]:
         asked = AskedPrompt(
@@ -263,7 +218,8 @@ class Session:
             Answered(begun.span_id, "prompt", begun.actor, asked.prompt, "pure", made.answer)
         )
         self._given[begun.span_id] = (made.answer, made.how)
-        fields = {"rung": made.answer.rung, "tainted": made.answer.tainted}
+        self._take_note(begun.span_id, made.answer)
+        fields = {"rung": made.answer.rung, "tainted": self._tainted}
         if made.how != "answer":
             return {"do": made.how, "fields": fields}
         return self._reply(made.answer, begun.actor, "pure")
@@ -326,6 +282,7 @@ class Session:
             )
             more = turn is not None or not decision["final"]
             if turn is not None:
+                self._tainted = self._tainted or turn.tainted
                 self._scribe.note(
                     MessageNoted, actor="user", actor_kind="user", observation=turn.content
                 )
@@ -351,7 +308,7 @@ class Session:
         """Record what the planner decided, and answer its calls one after the other."""
         root = self._scribe.root
         span = self._scribe.begin(LlmCallBegun, parent=root, actor=self._planner_name)
-        said = Observation(_provider_message(spoken), "captured")
+        said = Observation(provider_message(spoken), "captured")
         self._scribe.end(LlmCallEnded, span, parent=root, observation=said)
         results: list[JsonValue] = []
         for place, call in enumerate(decision["calls"]):
@@ -379,70 +336,8 @@ class Session:
                 parent=root,
                 observation=seen,
                 rung=answer.rung,
-                tainted=answer.tainted,
+                tainted=self._tainted,
                 observation_is_error=seen.is_error,
             )
             results.append(tool_message(f"call_{number}_{place}", call["tool"], seen))
         return results
-
-
-def tool_message(call_id: str, tool: str, seen: Observation) -> dict[str, JsonValue]:
-    """The message by which a deciding planner learns what a call came back with."""
-    message: dict[str, JsonValue] = {
-        "role": "tool",
-        "tool_call_id": call_id,
-        "name": tool,
-        "content": seen.value,
-    }
-    if seen.is_error:
-        kind = seen.error_type or "error"
-        message["error"] = f"{kind}: {seen.error_message}" if seen.error_message else kind
-    return message
-
-
-def _provider_message(spoken: Mapping[str, Any]) -> JsonValue:
-    """The same message in the shape of model replies, as imported and recorded runs keep it."""
-    calls: Sequence[Any] = spoken.get("tool_calls") or ()
-    message: dict[str, JsonValue] = {"role": "assistant", "content": spoken["content"]}
-    if calls:
-        message["tool_calls"] = [
-            {
-                "id": call["id"],
-                "type": "function",
-                "function": {"name": call["name"], "arguments": json_text(call["arguments"])},
-            }
-            for call in calls
-        ]
-    return message
-
-
-def reply(answer: Answer, *, tool: str, effect: str) -> dict[str, Any]:
-    """The message that tells the planner's process what a call is answered."""
-    seen = answer.observation or Observation(is_error=True, error_type="not_answered")
-    said = {
-        "value": seen.value,
-        "types": dict(seen.types),
-        "fields": {"rung": answer.rung, "tainted": answer.tainted},
-    }
-    if not seen.is_error:
-        return {"do": "return", **said}
-    return {
-        "do": "raise",
-        **said,
-        "error_type": seen.error_type or "error",
-        "error_message": seen.error_message,
-        "tool": tool,
-        "effect": effect,
-    }
-
-
-def _refusal(why: str) -> dict[str, Any]:
-    return {
-        "do": "raise",
-        "value": None,
-        "error_type": "tracekit.errors.WriteBlocked",
-        "error_message": why,
-        "tool": "call",
-        "effect": "unknown",
-        "fields": {},
-    }

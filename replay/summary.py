@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping
 
 from replay.diff import diff
@@ -26,7 +27,10 @@ def _lines(result: ReplayResult) -> Iterator[str]:
         if not wall.held:
             yield f"             {wall.name}: {wall.evidence}"
         elif wall.unseen:
-            yield f"             {wall.name} cannot list: {', '.join(wall.unseen)}"
+            unseen = f"{wall.name} cannot list: {'; '.join(wall.unseen)}"
+            yield from textwrap.wrap(
+                unseen, 100, initial_indent=" " * 13, subsequent_indent=" " * 15
+            )
     yield f"  calls      {_shares(result.shares)}"
     if result.prompt_shares:
         yield f"  prompts    {_shares(result.prompt_shares)}"

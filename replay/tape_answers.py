@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from replay.matching import Answer, AskedCall, AskedPrompt, Player
 from replay.models import Model, ModelUnavailable
-from replay.result import LockedDecision
+from replay.result import PROMPT_CHANGED, LockedDecision
 from replay.session import PromptAnswer, Stopped, Turn, tool_message
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
@@ -22,7 +22,6 @@ ModelMode = Literal["recorded", "live", "scripted", "positional"]
 MODEL_MODES: tuple[ModelMode, ...] = ("recorded", "live", "scripted", "positional")
 Mode = Literal["free", "locked"]
 MODES: tuple[Mode, ...] = ("free", "locked")
-PROMPT_CHANGED = "prompt changed, no model"
 
 
 class TapeAnswers:
@@ -42,10 +41,9 @@ class TapeAnswers:
             m for m in self._record.messages if m.role == "user" and m.before_decision > 1
         ]
         self._own_models = [m for m in self._record.model_calls if m.covered_by is None]
-        self._latencies = {
-            call.event_id: call.latency_ns or 0
-            for call in (*self._record.calls, *self._record.covered, *self._record.model_calls)
-        }
+        calls = (*self._record.calls, *self._record.covered)
+        self._latencies = {call.event_id: call.latency_ns or 0 for call in calls}
+        self._latencies |= {m.event_id: m.latency_ns or 0 for m in self._record.model_calls}
         self._asked_models = 0
         self._spoken_otherwise = False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from replay.result import Finding, Verdict
+from replay.result import PROMPT_CHANGED, Finding, LockedDecision, Verdict
 from replay.session import Answered, SessionResult
 from tracekit.trajectory import Trajectory
 
@@ -55,7 +55,9 @@ def _ending(session: SessionResult, recorded: Trajectory) -> str | None:
     return None if as_recorded else f"the planner raised {error['type']}: {error['message']}"
 
 
-def judge(session: SessionResult, findings: Sequence[Finding]) -> Verdict:
+def judge(
+    session: SessionResult, findings: Sequence[Finding], locked: Sequence[LockedDecision] = ()
+) -> Verdict:
     """Say what the replay proves."""
     tainted = next(
         (place for place, step in enumerate(session.answered) if step.answer.tainted), None
@@ -72,4 +74,8 @@ def judge(session: SessionResult, findings: Sequence[Finding]) -> Verdict:
         step = session.answered[tainted]
         rests = f"rests on {step.answer.rung} {step.name}: {step.answer.explanation}"
         return Verdict("inconclusive", (rests, *(f.text for f in findings)))
+    unknown = [str(decision.number) for decision in locked if decision.proposed is None]
+    if unknown:
+        where = f"at decision {', '.join(unknown)}"
+        return Verdict("inconclusive", (f"{PROMPT_CHANGED}, {where}",))
     return Verdict("pass")

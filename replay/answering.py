@@ -1,0 +1,86 @@
+"""Who answers a planner: the questions that a session passes on, and the shape of the answers.
+
+A tape answers (``replay.tape_answers``), and so does a case (``replay.caserun``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from replay.matching import Answer, AskedCall, AskedPrompt
+from tracekit.canonical import JsonValue
+from tracekit.contract import Contract
+from tracekit.trajectory import Observation
+
+How = Literal["answer", "execute", "script"]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptAnswer:
+    """What becomes of a request to a model."""
+
+    how: How
+    """``answer`` serves it; ``execute`` runs the body; ``script`` asks the scripted model."""
+    answer: Answer
+    attributes: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the user says next."""
+
+    content: JsonValue
+    tainted: bool
+
+
+class Answerer(Protocol):
+    """Answers everything that a planner asks for. Not thread-safe: one question at a time."""
+
+    def call(self, asked: AskedCall) -> Answer:
+        """Answer a tool call."""
+
+    def prompt(self, asked: AskedPrompt, *, provider: str | None) -> PromptAnswer:
+        """Answer a request to a model.
+
+        Raises:
+            Stopped: nothing can answer it, and the planner cannot go on without.
+        """
+
+    def note_result(self, asked: AskedCall, observation: Observation) -> None:
+        """Take note of what a call came back with that really ran."""
+
+    def note_mint(self, kind: str, site: str, occurrence: int, value: JsonValue) -> None:
+        """Take note of a value that the planner was given by its conditions."""
+
+    def latency_ns(self, answer: Answer) -> int:
+        """How long the answer took when it was recorded; the injected clock advances by it."""
+
+    def begin_decision(self, number: int) -> None:
+        """Take note that a planner that decides has made its decision of that number."""
+
+    def next_history(self, decision: Mapping[str, Any], number: int) -> list[JsonValue] | None:
+        """Step-locked: the recorded history after decision ``number``; None when free-running."""
+
+    def user_turn(self, said: JsonValue, number: int, *, final: bool) -> Turn | None:
+        """What the user says after decision ``number``, if anything."""
+
+    def contract(self, tool: str) -> Contract | None:
+        """What is known of ``tool`` where the planner does not say."""
+
+
+class Stopped(Exception):  # an ending, not an error
+    """The session ends here, for this reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One call or prompt and how it was answered, in the order of asking."""
+
+    span_id: str
+    kind: Literal["call", "prompt"]
+    name: str
+    arguments: JsonValue
+    effect: str
+    answer: Answer

@@ -1,0 +1,73 @@
+"""The messages that a planner gets back: what a call is answered, in the words of the pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replay.matching import Answer
+from tracekit.canonical import JsonValue, json_text
+from tracekit.trajectory import Observation
+
+
+def tool_message(call_id: str, tool: str, seen: Observation) -> dict[str, JsonValue]:
+    """The message by which a deciding planner learns what a call came back with."""
+    message: dict[str, JsonValue] = {
+        "role": "tool",
+        "tool_call_id": call_id,
+        "name": tool,
+        "content": seen.value,
+    }
+    if seen.is_error:
+        kind = seen.error_type or "error"
+        message["error"] = f"{kind}: {seen.error_message}" if seen.error_message else kind
+    return message
+
+
+def provider_message(spoken: Mapping[str, Any]) -> JsonValue:
+    """The same message in the shape of model replies, as imported and recorded runs keep it."""
+    calls: Sequence[Any] = spoken.get("tool_calls") or ()
+    message: dict[str, JsonValue] = {"role": "assistant", "content": spoken["content"]}
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": json_text(call["arguments"])},
+            }
+            for call in calls
+        ]
+    return message
+
+
+def reply(answer: Answer, *, tool: str, effect: str) -> dict[str, Any]:
+    """The message that tells the planner's process what a call is answered."""
+    seen = answer.observation or Observation(is_error=True, error_type="not_answered")
+    said = {
+        "value": seen.value,
+        "types": dict(seen.types),
+        "fields": {"rung": answer.rung, "tainted": answer.tainted},
+    }
+    if not seen.is_error:
+        return {"do": "return", **said}
+    return {
+        "do": "raise",
+        **said,
+        "error_type": seen.error_type or "error",
+        "error_message": seen.error_message,
+        "tool": tool,
+        "effect": effect,
+    }
+
+
+def refusal(why: str) -> dict[str, Any]:
+    """The message that refuses a call that no answerer was asked about."""
+    return {
+        "do": "raise",
+        "value": None,
+        "error_type": "tracekit.errors.WriteBlocked",
+        "error_message": why,
+        "tool": "call",
+        "effect": "unknown",
+        "fields": {},
+    }
