@@ -99,6 +99,7 @@ def test_an_empty_store_answers(store: Store) -> None:
         "FROM runs",
         "SELECT 1;",
         "-- a comment\nSELECT 1",
+        "SELECT text AS query FROM payloads WHERE text LIKE '%query%'",
     ],
 )
 def test_what_only_reads_is_allowed(filled: Store, query: str) -> None:
@@ -131,6 +132,10 @@ def test_what_only_reads_is_allowed(filled: Store, query: str) -> None:
         "SELECT * FROM '{store}/../outside.parquet'",
         "SELECT * FROM glob('/etc/*')",
         "SELECT * FROM query('COPY events TO ''{store}/out.parquet''')",
+        "FROM enable_logging(storage = 'file', storage_path = '{store}/logs')",
+        "FROM \"ENABLE_LOGGING\" (storage = 'stdout')",
+        "SELECT * FROM query/* */('FROM enable_' || 'logging()')",
+        "SELECT * FROM arrow_scan(1, 2, 3)",
         "SELECT * FROM filled",
         "",
         "SELEKT 1",

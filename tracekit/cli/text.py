@@ -68,6 +68,8 @@ def duration_text(duration_ns: int | None) -> str:
     if duration_ns is None:
         return "-"
     seconds = duration_ns / 1e9
+    if duration_ns and abs(seconds) < 0.01:
+        return f"{seconds * 1000:.1f} ms"
     if abs(seconds) < 1:
         return f"{seconds * 1000:.0f} ms"
     if abs(seconds) < 60:

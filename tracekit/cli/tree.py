@@ -1,8 +1,8 @@
 """A run as a tree of lines, made to be read at three in the morning.
 
 Each step is one line: when, how long, what kind, what was called with what; beneath it what came
-back. Two marks stand in the margin: ``!!`` for a write that failed or was refused, ``!`` for any
-other failure or refusal. The answer is at the end, where the eye is when the output stops.
+back. Two marks stand in the margin: ``!!`` for a write that failed, was refused or has no end, and
+``!`` for any other failure or refusal. The answer comes last, where the eye is when output stops.
 """
 
 from __future__ import annotations
@@ -88,10 +88,11 @@ def _head(view: RunView, width: int) -> Iterator[str]:
     facts += [f"#{tag}" for tag in row.tags]
     if facts:
         yield click.style(visible(" · ".join(facts)), dim=True)
-    asked = asked_text(view.value(root, "argument"))
+    whole = view.whole("argument")
+    asked = asked_text(view.value(whole, "argument"))
     if asked:
         yield "asked   " + one_line(asked, width - 8)
-    elif why := view.missing(root, "argument"):
+    elif why := view.missing(whole, "argument"):
         yield click.style(f"asked   ({why})", dim=True)
 
 
@@ -160,9 +161,9 @@ class _Step:
             yield from (pad + line for line in self._values())
 
     def _margin(self) -> str:
-        if not (self.failed or self.stopped):
-            return "   "
-        return "!! " if self.writes else "!  "
+        if self.writes and (self.failed or self.stopped or self.under_way):
+            return "!! "
+        return "!  " if self.failed or self.stopped else "   "
 
     def _times(self) -> str:
         if not self.timed:
@@ -228,7 +229,9 @@ class _Step:
 
     def _came_back(self, room: int) -> Iterator[str]:
         row, view = self.row, self.view
-        if self.failed:
+        if self.under_way and self.writes:
+            yield click.style("no end was recorded: it may have happened", fg="yellow")
+        elif self.failed:
             told = error_text(row) or value_text(view.value(row, "observation") or "failed")
             if not (self.stopped and row.policy_reason and row.policy_reason in told):
                 yield click.style("✗ " + one_line(told, room - 2), fg="red")
@@ -276,7 +279,8 @@ def _policy_text(row: Event) -> str:
 
 def _foot(view: RunView, *, full: bool, width: int) -> Iterator[str]:
     root = view.root
-    answer: JsonValue = view.value(root, "observation")
+    whole = view.whole("observation")
+    answer: JsonValue = view.value(whole, "observation")
     if root.status == "error":
         told = one_line(error_text(root) or "no reason recorded", width - 8)
         yield click.style(f"failed  {told}", fg="red", bold=True)
@@ -290,7 +294,7 @@ def _foot(view: RunView, *, full: bool, width: int) -> Iterator[str]:
         yield "answer  " + "\n        ".join(shown)
         if len(shown) < len(rows):
             yield f"        … {len(rows) - len(shown)} more lines, with --full"
-    elif why := view.missing(root, "observation"):
+    elif why := view.missing(whole, "observation"):
         yield f"answer  ({why})"
     elif view.under_way(root):
         yield click.style("answer  none: the run was under way when the record stops", fg="yellow")

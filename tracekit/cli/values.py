@@ -44,6 +44,21 @@ class RunView:
         """The row of the run itself; where that is missing, the first one."""
         return next((row for row in self.rows if row.event_type == "run"), self.rows[0])
 
+    def whole(self, side: Side) -> Event:
+        """Find the row that holds the run's own input or answer.
+
+        A run that was opened by hand has none; then it is that of the one agent in it.
+        """
+        root = self.root
+        if self.value(root, side) not in (None, {}):
+            return root
+        agents = [
+            row
+            for row in self.rows
+            if row.event_type == "agent" and row.parent_span_id == root.span_id
+        ]
+        return agents[0] if len(agents) == 1 else root
+
     def value(self, row: Event, side: Side) -> JsonValue:
         """Give the value of one side; None where it is not kept."""
         blob = self.blobs.get(getattr(row, f"{side}_blob") or "")
@@ -80,11 +95,10 @@ class RunView:
 
     def as_json(self) -> str:
         """Give the run as one JSON object; the shape is in docs/store.md."""
-        root = self.root
         body: dict[str, JsonValue] = {
             "run": run_dict(run_row(self.rows)),
-            "input": self.value(root, "argument"),
-            "answer": self.value(root, "observation"),
+            "input": self.value(self.whole("argument"), "argument"),
+            "answer": self.value(self.whole("observation"), "observation"),
         }
         head = ",\n".join(f"{json_text(key)}: {json_text(value)}" for key, value in body.items())
         events = ",\n ".join(json_text(self._event(row)) for row in self.rows)

@@ -103,6 +103,9 @@ class Reader:
                 tuple(name for name in names if name in replaced),
             )
             self._snapshot = (names, snapshot)
+            self._batches = {name: self._batches[name] for name in names}
+            kept = set(snapshot.files("events")) | set(snapshot.files("blobs"))
+            self._footers = {path: one for path, one in self._footers.items() if path in kept}
             return snapshot
 
     def _names(self) -> tuple[str, ...]:
@@ -120,7 +123,9 @@ class Reader:
                 plain = table.replace_schema_metadata(None)
                 self._batches[name] = CommittedBatch(name, manifest, plain)
             except FileNotFoundError as error:
-                raise Retired from error
+                if name not in self._names():
+                    raise Retired from error
+                self._batches[name] = self._rebuilt(name, error)
             except (*UNREADABLE, KeyError) as error:
                 self._batches[name] = self._rebuilt(name, error)
         return self._batches[name]
