@@ -259,4 +259,8 @@ def _describe_error(error: BaseException) -> Message:
 
 def main() -> None:
     """Be the child."""
-    Keeper().main()
+    keeper = Keeper()
+    try:
+        keeper.main()
+    finally:  # the parent does the same, if it still can
+        shutil.rmtree(keeper.scratch, ignore_errors=True)

@@ -256,7 +256,8 @@ def test_threads_that_a_run_leaves_behind_end_with_it(start: Start) -> None:
     assert run_once(isolate).result == {"value": "done"}
 
 
-def test_the_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+@both
+def test_the_child_ends_when_its_parent_is_killed(tmp_path: Path, level: Level) -> None:
     (tmp_path / "planner.py").write_text(
         "import os\ndef go(request, channel):\n"
         "    channel.tell({'pids': [os.getpid(), os.getppid()]})\n    while True: pass\n",
@@ -267,10 +268,12 @@ def test_the_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
             sys.executable,
             "-c",
             "from replay.isolation import Isolate\n"
-            f"with Isolate('planner:go', path=[{str(tmp_path)!r}], host={HOST!r}) as isolate:\n"
+            f"with Isolate('planner:go', path=[{str(tmp_path)!r}], host={HOST!r}, "
+            f"level={level!r}) as isolate:\n"
             "    isolate.run({}, lambda m: print(*m['pids'], flush=True))",
         ],
         cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -282,6 +285,8 @@ def test_the_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     for pidfd in watched:
         assert select.select([pidfd], [], [], 20)[0] == [pidfd]
         os.close(pidfd)
+    if level == "process":  # a sandbox without its supervisor can no longer remove a file
+        assert list(tmp_path.glob("tracekit-replay-*")) == []
 
 
 # --- surroundings ---------------------------------------------------------------------------------
