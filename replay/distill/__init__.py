@@ -1,0 +1,8 @@
+"""From a failing run to the smallest case that still fails for the same reason.
+
+``problem`` owns the question and its cost, ``passes`` know how to leave parts out, ``layers`` say
+what the parts of a case are, ``provenance`` where to look first, ``question`` which failure is
+meant, ``judge`` whether a candidate still shows it, and ``emission`` writes the file.
+"""
+
+from __future__ import annotations

@@ -1,0 +1,390 @@
+"""The ways to take a draft apart, the coarse ones first.
+
+What flows into the offending call is likely to matter, so parts that hold one of its values come
+first in every layer; nothing depends on that but the number of questions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replay.case import ScriptedDecision
+from replay.distill import pieces, trees
+from replay.distill.draft import Draft, Place, Slot
+from replay.distill.passes import Layer
+from tracekit import jsontree
+from tracekit.canonical import JsonValue
+
+Needles = tuple[str, ...]
+_NAMES = {"input": "input", "history": "message", "script": "decision", "error": "error of"}
+
+
+def _likely_first(parts: list[Any], value_of: Callable[[Any], JsonValue], needles: Needles) -> Any:
+    return sorted(parts, key=lambda part: not trees.holds_one_of(value_of(part), needles))
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Recorded decisions: what was decided, with the observations that came back."""
+
+    needles: Needles = ()
+    name: str = "steps"
+
+    def parts(self, whole: Draft) -> Sequence[Hashable]:
+        """Numbers of the decisions."""
+        numbers = sorted({*whole.numbers, *(whole.seen[f.id] for f in whole.case.observations)})
+        return list(_likely_first(numbers, lambda number: _of_step(whole, number), self.needles))
+
+    def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
+        """Leave decisions out."""
+        kept = [f for f in whole.case.observations if whole.seen[f.id] not in parts]
+        less = whole.but(observations=tuple(kept))
+        return less.with_script([(n, d) for n, d in _script(whole) if n not in parts])
+
+    def label(self, whole: Draft, part: Hashable) -> str:
+        """Name the decision."""
+        return f"decision {part}"
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """Observations as a whole."""
+
+    needles: Needles = ()
+    name: str = "observations"
+
+    def parts(self, whole: Draft) -> Sequence[Hashable]:
+        """Their ids."""
+        names = [fixture.id for fixture in whole.case.observations]
+        return list(_likely_first(names, lambda name: _shown(whole, name), self.needles))
+
+    def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
+        """Leave observations out."""
+        kept = tuple(f for f in whole.case.observations if f.id not in parts)
+        return whole.but(observations=kept)
+
+    def label(self, whole: Draft, part: Hashable) -> str:
+        """Name the observation."""
+        return f"observation {part}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedCalls:
+    """Calls of the recorded decisions, and what was said beside them."""
+
+    name: str = "scripted calls"
+
+    def parts(self, whole: Draft) -> Sequence[Hashable]:
+        """Decision and place of the call; the whole decision where it holds one thing only."""
+        found: list[Hashable] = []
+        for number, decision in _script(whole):
+            things = len(decision.calls) + (decision.message is not None)
+            if things <= 1:
+                found.append((number, None))
+                continue
+            found += [(number, place) for place in range(len(decision.calls))]
+            if decision.message is not None:
+                found.append((number, "message"))
+        return found
+
+    def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
+        """Leave calls out."""
+        kept = []
+        for number, decision in _script(whole):
+            if (number, None) in parts:
+                continue
+            calls = tuple(c for at, c in enumerate(decision.calls) if (number, at) not in parts)
+            said = None if (number, "message") in parts else decision.message
+            if calls or said is not None:
+                kept.append((number, ScriptedDecision(calls=calls, message=said)))
+        return whole.with_script(kept)
+
+    def label(self, whole: Draft, part: Hashable) -> str:
+        """Name the call."""
+        assert isinstance(part, tuple)
+        number, place = part
+        decision = dict(_script(whole))[number]
+        if place == "message" or not decision.calls:
+            return f"what decision {number} says"
+        return f"{decision.calls[place or 0].tool} of decision {number}"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Messages before the first decision; one of the user stays."""
+
+    name: str = "messages"
+
+    def parts(self, whole: Draft) -> Sequence[Hashable]:
+        """Their places."""
+        users = [at for at, said in enumerate(whole.case.history) if said.role == "user"]
+        return [at for at in range(len(whole.case.history)) if users != [at]]
+
+    def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
+        """Leave messages out; what is left of a lone user's message is the input."""
+        kept = tuple(s for at, s in enumerate(whole.case.history) if at not in parts)
+        if not kept:
+            return whole
+        if len(kept) == 1 and kept[0].role == "user" and isinstance(whole.case.input, str):
+            return whole.but(history=(), input=kept[0].content)
+        return whole.but(history=kept)
+
+    def label(self, whole: Draft, part: Hashable) -> str:
+        """Name the message."""
+        assert isinstance(part, int)
+        return f"the {whole.case.history[part].role}'s message"
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """Tools that are offered, and what is said of each."""
+
+    detailed: bool = False
+    name: str = "tools"
+
+    def parts(self, whole: Draft) -> Sequence[Hashable]:
+        """Names of the tools, or their fields."""
+        if not self.detailed:
+            return [(contract.name, None) for contract in whole.case.tools]
+        return [
+            (contract.name, field)
+            for contract in whole.case.tools
+            for field in sorted(contract.model_fields_set - {"name", "effect"})
+        ]
+
+    def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
+        """Leave tools out, or fields of them."""
+        kept = []
+        for contract in whole.case.tools:
+            if (contract.name, None) in parts:
+                continue
+            given = contract.model_fields_set
+            fields = {f: getattr(contract, f) for f in given if (contract.name, f) not in parts}
+            kept.append(type(contract)(**fields) if len(fields) < len(given) else contract)
+        return whole.but(tools=tuple(kept))
+
+    def label(self, whole: Draft, part: Hashable) -> str:
+        """Name the tool."""
+        assert isinstance(part, tuple)
+        tool, field = part
+        return f"the offer of {tool}" if field is None else f"{field} of {tool}"
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What stands beside the observations: clock, delays, identity, how often and to what."""
+
+    name: str = "details"
+
+    def parts(self, whole: Draft) -> Sequence[Hashable]:
+        """What is there."""
+        case = whole.case
+        found: list[Hashable] = []
+        found += [("delay", f.id) for f in case.observations if f.delay_ms]
+        if case.minted:
+            found.append(("minted", ""))
+        if case.clock is not None:
+            found.append(("clock", ""))
+        found += [("identity", name) for name in case.identity]
+        found += [("times", f.id) for f in case.observations if f.times == "every"]
+        found += [("fault", f.id) for f in case.observations if f.error and f.error.value]
+        free = [f for f in case.observations if f.tool not in whole.writes and f.arguments]
+        return found + [("arguments", f.id) for f in free]
+
+    def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
+        """Leave details out."""
+        case = whole.case
+        fixtures = []
+        for fixture in case.observations:
+            changed: dict[str, Any] = {}
+            if ("delay", fixture.id) in parts:
+                changed["delay_ms"] = 0
+            if ("times", fixture.id) in parts:
+                changed["times"] = 1
+            if ("arguments", fixture.id) in parts:
+                changed["arguments"] = None
+            if ("fault", fixture.id) in parts and fixture.error is not None:
+                changed["error"] = fixture.error.model_copy(update={"value": None})
+            fixtures.append(fixture.model_copy(update=changed) if changed else fixture)
+        return whole.but(
+            observations=tuple(fixtures),
+            minted=() if ("minted", "") in parts else case.minted,
+            clock=None if ("clock", "") in parts else case.clock,
+            identity={n: v for n, v in case.identity.items() if ("identity", n) not in parts},
+        )
+
+    def label(self, whole: Draft, part: Hashable) -> str:
+        """Name the detail."""
+        assert isinstance(part, tuple)
+        return f"{part[0]} of {part[1]}" if part[1] else str(part[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Subtrees:
+    """Members and elements inside values, of one depth or of every."""
+
+    depth: int | None = None
+    needles: Needles = ()
+    name: str = "fields"
+
+    def parts(self, whole: Draft) -> Sequence[Hashable]:
+        """Place of the value and pointer in it."""
+        found: list[tuple[tuple[Place, str], JsonValue]] = []
+        for slot in whole.slots():
+            required = _required(whole, slot)
+            for depth, pointer, node in trees.nodes(slot.value):
+                if self.depth not in (None, depth) or (depth == 1 and not slot.may_vanish):
+                    continue
+                if not trees.is_required(slot.value, pointer, required):
+                    found.append(((slot.place, pointer), node))
+        values = dict(found)
+        return list(_likely_first([part for part, _ in found], values.__getitem__, self.needles))
+
+    def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
+        """Leave subtrees out."""
+        for slot, pointers in _by_slot(whole, parts):
+            whole = whole.with_value(slot.place, *trees.without(slot.value, slot.types, pointers))
+        return whole
+
+    def label(self, whole: Draft, part: Hashable) -> str:
+        """Name the field."""
+        assert isinstance(part, tuple)
+        return f"{part[1]} of {_named(part[0])}"
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Pieces of the texts inside values: lines, stretches, sentences."""
+
+    kind: str
+    needles: Needles = ()
+
+    @property
+    def name(self) -> str:
+        """The kind of piece."""
+        return self.kind
+
+    def parts(self, whole: Draft) -> Sequence[Hashable]:
+        """Place of the value, pointer of the text, number of the piece."""
+        found: list[tuple[tuple[Place, tuple[str, int]], str]] = []
+        for slot in whole.slots():
+            for pointer, text in trees.texts(slot.value):
+                split = pieces.SPLITTERS[self.kind](text)
+                if len(split) > 1 or (split and slot.may_vanish):
+                    found += [
+                        ((slot.place, (pointer, at)), piece) for at, piece in enumerate(split)
+                    ]
+        values = dict(found)
+        return list(_likely_first([part for part, _ in found], values.__getitem__, self.needles))
+
+    def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
+        """Leave pieces out; where something must be left, the first piece is."""
+        for slot, places in _by_slot(whole, parts):
+            value = slot.value
+            gone: dict[str, set[int]] = defaultdict(set)
+            for pointer, at in places:
+                gone[pointer].add(at)
+            for pointer, numbers in gone.items():
+                text = jsontree.get(value, pointer)
+                assert isinstance(text, str)
+                splitter = pieces.SPLITTERS[self.kind]
+                if not slot.may_vanish and len(numbers) == len(splitter(text)):
+                    numbers.discard(0)
+                value = jsontree.replace(value, pointer, pieces.without(text, splitter, numbers))
+            whole = whole.with_value(slot.place, value, slot.types)
+        return whole
+
+    def label(self, whole: Draft, part: Hashable) -> str:
+        """Quote the piece."""
+        assert isinstance(part, tuple)
+        place, (pointer, at) = part
+        slot = next(slot for slot in whole.slots() if slot.place == place)
+        text = jsontree.get(slot.value, pointer)
+        return f"{pieces.SPLITTERS[self.kind](str(text))[at].strip()[:60]!r} in {_named(place)}"
+
+
+def all_layers(draft: Draft, needles: Needles) -> list[Layer[Draft]]:
+    """Every layer that a reduction goes through, the coarse ones first."""
+    deepest = max((trees.depth_of(slot.value) for slot in draft.slots()), default=0)
+    return [
+        Offers(),
+        Details(),
+        Steps(needles),
+        Observations(needles),
+        ScriptedCalls(),
+        History(),
+        *(Subtrees(depth, needles) for depth in range(1, deepest + 1)),
+        *(Texts(kind, needles) for kind in pieces.SPLITTERS),
+        Offers(detailed=True),
+    ]
+
+
+def final_layers(needles: Needles) -> list[Layer[Draft]]:
+    """The layers whose parts are tried one by one at the end."""
+    return [
+        Steps(needles),
+        Observations(needles),
+        ScriptedCalls(),
+        History(),
+        Offers(),
+        Subtrees(None, needles),
+        *(Texts(kind, needles) for kind in pieces.SPLITTERS),
+        Details(),
+        Offers(detailed=True),
+    ]
+
+
+# --- helpers --------------------------------------------------------------------------------------
+
+
+def _script(whole: Draft) -> Iterator[tuple[int, ScriptedDecision]]:
+    return zip(whole.numbers, whole.case.script, strict=True)
+
+
+def _of_step(whole: Draft, number: int) -> JsonValue:
+    shown = [_shown(whole, f.id) for f in whole.case.observations if whole.seen[f.id] == number]
+    decided = [d.model_dump(mode="json") for n, d in _script(whole) if n == number]
+    return [*shown, *decided]
+
+
+def _shown(whole: Draft, name: str) -> JsonValue:
+    fixture = whole.fixture(name)
+    return fixture.returns if fixture.error is None else fixture.error.message
+
+
+def _required(whole: Draft, slot: Slot) -> frozenset[str]:
+    if slot.place[0] != "observation":
+        return frozenset()
+    return trees.required_members(whole.schemas.get(whole.fixture(slot.place[1]).tool))
+
+
+def _by_slot(whole: Draft, parts: Collection[Hashable]) -> Iterator[tuple[Slot, list[Any]]]:
+    by_place: dict[Place, list[Any]] = defaultdict(list)
+    for part in parts:
+        assert isinstance(part, tuple)
+        by_place[part[0]].append(part[1])
+    for slot in list(whole.slots()):
+        if slot.place in by_place:
+            yield slot, by_place[slot.place]
+
+
+def _named(place: Place) -> str:
+    kind, name = place
+    return " ".join(filter(None, (_NAMES.get(kind, ""), name)))
+
+
+__all__ = [
+    "Details",
+    "History",
+    "Observations",
+    "Offers",
+    "ScriptedCalls",
+    "Steps",
+    "Subtrees",
+    "Texts",
+    "all_layers",
+    "final_layers",
+]

@@ -1,0 +1,64 @@
+"""What a reduction costs, counted: deterministic problems with a known answer."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable
+
+import pytest
+
+from replay.distill.passes import SequenceLayer, reduce
+from replay.distill.problem import Problem
+
+Ints = tuple[int, ...]
+
+
+def _reduced(size: int, fails: Callable[[Ints], bool]) -> Problem[Ints]:
+    problem: Problem[Ints] = Problem(tuple(range(size)), fails=fails, size=len)
+    reduce(problem, [SequenceLayer()])
+    return problem
+
+
+def test_one_culprit_among_1000_is_found_in_a_few_questions() -> None:
+    problem = _reduced(1000, lambda case: 617 in case)
+
+    assert problem.best == (617,)
+    assert problem.calls <= 12
+
+
+@pytest.mark.parametrize(
+    ("size", "needed", "allowed"),
+    [(64, 1, 9), (64, 3, 25), (64, 8, 62), (256, 1, 11), (500, 5, 57)],
+)
+def test_needed_parts_are_found_and_proved_within(size: int, needed: int, allowed: int) -> None:
+    chance = random.Random(7)
+    costs = []
+    for _ in range(100):
+        wanted = set(chance.sample(range(size), needed))
+        problem = _reduced(size, lambda case, wanted=wanted: wanted <= set(case))  # type: ignore[misc]  # the default binds the loop's value
+        assert set(problem.best) == wanted
+        costs.append(problem.calls)
+
+    assert statistics.median(costs) <= allowed
+
+
+def test_when_all_parts_are_needed_it_costs_hardly_more_than_one_question_each() -> None:
+    problem = _reduced(64, lambda case: len(case) == 64)
+
+    assert problem.best == tuple(range(64))
+    assert problem.calls <= 64 + 10
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_left_is_minimal_though_the_failure_is_not_monotone(seed: int) -> None:
+    chance = random.Random(seed)
+    first, second = chance.sample(range(40), 2)
+
+    def fails(case: Ints) -> bool:
+        return first in case and (second in case) == (len(case) % 2 == 0)
+
+    problem = _reduced(40, fails) if fails(tuple(range(40))) else _reduced(41, fails)
+
+    for part in problem.best:
+        assert not fails(tuple(p for p in problem.best if p != part))
