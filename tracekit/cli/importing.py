@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from tracekit.cli.options import FINDING, explained, json_option, store_option
+from tracekit.cli.options import MISUSE, explained, json_option, store_option
 
 
 @click.command(name="import")
@@ -19,7 +19,6 @@ from tracekit.cli.options import FINDING, explained, json_option, store_option
     help="Which tool reads and which writes: a TOML or JSON file, or the name of a shipped one.",
 )
 @click.option("--tag", "tags", multiple=True, help="A tag for every imported run.")
-@click.option("--no-redact", is_flag=True, help="Keep values as they are, secrets included.")
 @store_option
 @json_option
 @explained
@@ -28,7 +27,6 @@ def import_(
     format_name: str | None,
     effects: tuple[str, ...],
     tags: tuple[str, ...],
-    no_redact: bool,
     store: str,
     as_json: bool,
 ) -> None:
@@ -37,7 +35,8 @@ def import_(
     What is in the store already is passed over, so that an import can be repeated. A tool of which
     nobody says what it does counts as one that writes.
 
-    Exits with 0 if all was imported, 1 if a file that was named is no trace.
+    Exits with 0 if all was imported, 2 if a file that was named is no trace; the others are
+    imported all the same.
 
     Example:
 
@@ -49,7 +48,7 @@ def import_(
     from tracekit.importers import ImportOptions, import_paths, load_effects
 
     merged = {tool: effect for file in effects for tool, effect in load_effects(file).items()}
-    redactor, key_id = (None, None) if no_redact else intake.redactor()
+    redactor, key_id = intake.redactor()
     options = ImportOptions(effects=merged, format=format_name, tags=tags, redactor=redactor)
     opened = intake.open_target(store, key_id)
     with intake.progress(shown=sys.stderr.isatty()) as progress:
@@ -58,4 +57,4 @@ def import_(
     for path, reason in summary.rejected:
         click.echo(f"Error: {path}: {reason}", err=True)
     if summary.rejected:
-        raise SystemExit(FINDING)
+        raise SystemExit(MISUSE)

@@ -25,7 +25,7 @@ def redactor() -> tuple[Redactor, str]:
     return Redactor(Rules(), tagger), tagger.key_id
 
 
-def open_target(path: str, key_id: str | None) -> Store:
+def open_target(path: str, key_id: str) -> Store:
     """Open the store that is imported into, or make it."""
     return open_store(path, create=True, redaction_key_id=key_id)
 
