@@ -64,11 +64,11 @@ class Recorded:
 
 
 @contextmanager
-def recording() -> Iterator[Recorded]:
+def recording(*, strict: bool = True) -> Iterator[Recorded]:
     """Record into memory, inside a run."""
     sink = MemorySink()
     redactor = Redactor(Rules.from_user([]), KeyedTagger(load_key()))
-    with recording_to(Recorder(sink, redactor, strict=True)), tracekit.run(name="test"):
+    with recording_to(Recorder(sink, redactor, strict=strict)), tracekit.run(name="test"):
         yield Recorded(sink)
 
 

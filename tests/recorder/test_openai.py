@@ -281,6 +281,26 @@ def test_a_call_outside_any_run_is_not_recorded(server: ModelServer) -> None:
     assert recorded.rows() == []
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_fault_of_ours_is_counted_and_changes_nothing_for_the_caller(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, *, stream: bool
+) -> None:
+    def broken(*args: object) -> None:
+        raise KeyError("ours")
+
+    monkeypatch.setattr("tracekit.integrations.chat.as_sent", broken)
+    monkeypatch.setattr("tracekit.integrations.chat.Accumulator.add", broken)
+    with client(server) as asked, recording(strict=False) as recorded:
+        create: Any = asked.chat.completions.create
+        given = create(model="m", messages=PLAIN, stream=stream)
+        if stream:
+            said = "".join(chunk.choices[0].delta.content or "" for chunk in given)
+        else:
+            said = given.choices[0].message.content
+    assert said == SAID
+    assert "loss.noted" in [fact.fact for fact in recorded.sink.facts]
+
+
 PROGRAM = """
 import tracekit
 @tracekit.agent

@@ -25,6 +25,7 @@ from tests.recorder.openai_kit import (
 from tracekit import guard
 from tracekit.canonical import Encoded, decode, digest, encode
 from tracekit.errors import NotReplayable, RecordedError
+from tracekit.integrations.openai_wire import wire_response
 from tracekit.rows import rows_from_facts
 
 
@@ -192,11 +193,9 @@ def test_a_recorded_error_comes_back_as_the_clients_own(
 
 
 def _error(asking: openai.OpenAI, make: Any, status: int) -> openai.APIStatusError:
-    from tracekit.integrations.openai import _wire
-
     sent = {"x-request-id": "req-1"}
     made: openai.APIStatusError = make(
-        _wire(status, b'{"error": {"message": "slow down", "code": "slow"}}', headers=sent)
+        wire_response(status, b'{"error": {"message": "slow down", "code": "slow"}}', headers=sent)
     )
     return made
 

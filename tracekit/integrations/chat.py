@@ -184,10 +184,9 @@ def ended_columns(response: JsonValue) -> dict[str, Any]:
     """Columns of a model call that its response fills."""
     if not isinstance(response, dict):
         return {}
-    found = response.get("usage")
-    usage: Mapping[str, Any] = found if isinstance(found, dict) else {}
-    read = usage.get("prompt_tokens_details") or {}
-    written = usage.get("completion_tokens_details") or {}
+    usage = _object(response.get("usage"))
+    read = _object(usage.get("prompt_tokens_details"))
+    written = _object(usage.get("completion_tokens_details"))
     columns: dict[str, Any] = {
         "model": response.get("model"),
         "usage_input": usage.get("prompt_tokens"),
@@ -198,6 +197,10 @@ def ended_columns(response: JsonValue) -> dict[str, Any]:
         "usage_raw": dict(usage) or None,
     }
     return {name: value for name, value in columns.items() if _fits(name, value)}
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _fits(name: str, value: object) -> bool:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import functools
 import logging
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,14 +24,20 @@ import openai
 from tracekit import guard
 from tracekit.canonical import JsonValue, json_bytes, parse_json, register_codec
 from tracekit.configuration import recorder
-from tracekit.errors import InvalidJson, NotReplayable, RecordedError
+from tracekit.errors import InvalidJson, NotReplayable
 from tracekit.integrations import chat
+from tracekit.integrations.openai_wire import (
+    PATH,
+    client_error,
+    error_from_json,
+    error_to_json,
+    wire_response,
+)
 from tracekit.steps import Step, open_step
 
 _MARK = "__tracekit_instrumented__"
 _RAW = "X-Stainless-Raw-Response"
 """Header by which the client asks itself for a raw response."""
-_PATH = "/chat/completions"
 _log = logging.getLogger("tracekit")
 
 
@@ -45,7 +51,7 @@ def instrument() -> None:
             vars(made).pop("__wrapped__")  # it would be a road around the guard
             setattr(made, _MARK, True)
             setattr(cls, "request", made)  # noqa: B010  # a method, which may not be assigned to
-    register_codec(openai.APIError, _error_to_json, _error_from_json, name="openai.APIError")
+    register_codec(openai.APIError, error_to_json, error_from_json, name="openai.APIError")
 
 
 def _wrapped_sync(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,12 +92,12 @@ def _wrapped_async(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _opened(client: Any, options: Any, kwargs: Mapping[str, Any]) -> Step | None:
     """The step of a chat completion; None for other requests and outside any run."""
-    if options.url != _PATH or options.method.lower() != "post":
+    if options.url != PATH or options.method.lower() != "post":
         return None
     own = recorder()
     if own.enclosing() is None and not guard.installed():
         return None
-    body = dict(options.json_data or {}) | dict(getattr(options, "extra_json", None) or {})
+    body = _body(options)
     model = str(body.get("model", "unknown"))
     return open_step(
         own,
@@ -104,18 +110,42 @@ def _opened(client: Any, options: Any, kwargs: Mapping[str, Any]) -> Step | None
     )
 
 
+def _body(options: Any) -> dict[str, Any]:
+    """What is sent: the request with what the caller adds to it."""
+    sent: dict[str, Any] = {}
+    for part in (options.json_data, getattr(options, "extra_json", None)):
+        if isinstance(part, Mapping):
+            sent |= part
+        elif part is not None:
+            sent["body"] = part
+    return sent
+
+
 def _observed(step: Step, result: Any) -> Any:
     """Record what came back now, or as it is read; ``result`` stays the object that it is."""
-    if isinstance(result, (openai.Stream, openai.AsyncStream)) and hasattr(result, "_iterator"):
-        _Reading(step).watch(result)
-    elif isinstance(result, openai.BaseModel):
-        sent: Any = result.to_dict(mode="json", warnings=False)
-        _end(step, chat.as_sent(sent))
-    elif (raw := getattr(result, "http_response", None)) is not None:
-        _RawReading(step).watch(raw)
-    else:
-        step.end(result)
+    with _harmless(step):
+        if isinstance(result, (openai.Stream, openai.AsyncStream)):
+            _Reading(step).watch(result)
+        elif isinstance(result, openai.BaseModel):
+            sent: Any = result.to_dict(mode="json", warnings=False)
+            _end(step, chat.as_sent(sent))
+        elif (raw := getattr(result, "http_response", None)) is not None:
+            _RawReading(step).watch(raw)
+        else:
+            step.end(result)
     return result
+
+
+@contextmanager
+def _harmless(step: Step) -> Iterator[None]:
+    """Count a fault of ours as a loss instead of raising it into agent code."""
+    try:
+        yield
+    except Exception as error:  # the traced program is never the victim
+        if step.recorder.strict:
+            raise
+        _log.warning("tracekit could not record a reply: %s", type(error).__name__)
+        step.recorder.lost += 1
 
 
 def _end(step: Step, response: JsonValue, **marks: JsonValue) -> None:
@@ -167,7 +197,8 @@ class _Reading:
         if not complete:
             marks["partial"] = True
         if not self.step.operation.over:
-            _end(self.step, self.seen.response(), **marks)
+            with _harmless(self.step):
+                _end(self.step, self.seen.response(), **marks)
 
     def _items(self, source: Iterator[Any]) -> Iterator[Any]:
         try:
@@ -212,10 +243,8 @@ class _Reading:
         self.finish(complete=True)
 
     def _take(self, item: Any) -> None:
-        try:
+        with _harmless(self.step):
             self.add(item.to_dict(mode="json", warnings=False))
-        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
-            _log.warning("tracekit could not read a chunk of a stream: %s", type(error).__name__)
 
     def add(self, chunk: Mapping[str, Any]) -> None:
         """Take in a chunk."""
@@ -247,14 +276,16 @@ class _RawReading(_Reading):
             super().finish(complete=complete)
         elif not self.step.operation.over:
             marks: dict[str, JsonValue] = {} if complete else {"partial": True}
-            _end(self.step, _parsed(bytes(self.body)), **marks)
+            with _harmless(self.step):
+                _end(self.step, _parsed(bytes(self.body)), **marks)
 
     def _feed(self, data: bytes) -> None:
         if not self.events:
             self.body += data
             return
-        for chunk in self.lines.feed(data):
-            self.add(chunk)
+        with _harmless(self.step):
+            for chunk in self.lines.feed(data):
+                self.add(chunk)
 
     def _bytes(
         self, read: Callable[..., Iterator[bytes]], *args: Any, **kw: Any
@@ -291,10 +322,10 @@ def _answered(
     step: Step, client: Any, cast_to: Any, options: Any, kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What the client makes its own result from; raises where the answer is an error."""
-    body = options.json_data or {}
+    body = _body(options)
     match step.outcome:
         case guard.Raised(error, fields):
-            step.outcome = guard.Raised(_client_error(error), fields)
+            step.outcome = guard.Raised(client_error(error), fields)
         case guard.Served(value, fields):
             try:
                 response = chat.as_response(value, model=str(body.get("model", "unknown")))
@@ -308,10 +339,10 @@ def _answered(
     stream = bool(kwargs.get("stream"))
     usage = bool((body.get("stream_options") or {}).get("include_usage"))
     raw = options.headers.get(_RAW) if isinstance(options.headers, Mapping) else None
-    wire = _wire(
+    wire = wire_response(
         200,
         chat.event_stream(reply, usage=usage).encode() if stream else json_bytes(reply),
-        url=f"{str(client.base_url).rstrip('/')}{_PATH}",
+        url=f"{str(client.base_url).rstrip('/')}{PATH}",
         media_type="text/event-stream" if stream else "application/json",
         asked={} if raw is None else {_RAW: raw},
     )
@@ -322,64 +353,3 @@ def _answered(
         "stream": stream,
         "stream_cls": kwargs.get("stream_cls"),
     }
-
-
-def _wire(
-    status: int,
-    content: bytes = b"",
-    *,
-    url: str = f"https://replay.invalid{_PATH}",
-    media_type: str = "application/json",
-    asked: Mapping[str, str] | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> Any:
-    """A response as the client's own HTTP library would have received it."""
-    errors = vars(sys.modules["openai._exceptions"])
-    http: Any = errors.get("httpx2") or errors["httpx"]
-    return http.Response(
-        status,
-        content=content,
-        headers={"content-type": media_type, **(headers or {})},
-        request=http.Request("POST", url, headers=dict(asked or {})),
-    )
-
-
-def _client_error(error: BaseException) -> BaseException:
-    """An error as the client raises it, where only its name and text are known."""
-    if not isinstance(error, RecordedError) or not error.error_type.startswith("openai."):
-        return error
-    name = error.error_type.removeprefix("openai.")
-    try:
-        return _error_from_json({"type": name, "message": error.error_message})
-    except NotReplayable:
-        return error
-
-
-def _error_to_json(error: openai.APIError) -> dict[str, object]:
-    """What is kept of an error: never the request, whose headers hold the key."""
-    kept: dict[str, object] = {"type": type(error).__name__, "message": error.message}
-    if isinstance(error, (openai.APIStatusError, openai.APIResponseValidationError)):
-        kept |= {"status": error.status_code, "body": error.body}
-    if request_id := getattr(error, "request_id", None):
-        kept["request_id"] = request_id
-    return kept
-
-
-def _error_from_json(kept: Any) -> openai.APIError:
-    if not isinstance(kept, Mapping):
-        raise NotReplayable("a recorded client error is not an object")
-    cls = getattr(openai, str(kept.get("type")), None)
-    if not isinstance(cls, type) or not issubclass(cls, openai.APIError):
-        raise NotReplayable(f"the openai client has no error class {kept.get('type')!r}")
-    message, body = str(kept.get("message", "")), kept.get("body")
-    request = _wire(200).request
-    if issubclass(cls, openai.APITimeoutError):
-        return cls(request=request)
-    if issubclass(cls, openai.APIConnectionError):
-        return cls(message=message, request=request)
-    if issubclass(cls, (openai.APIStatusError, openai.APIResponseValidationError)):
-        status = kept.get("status", getattr(cls, "status_code", 500))
-        sent = {"x-request-id": str(kept["request_id"])} if kept.get("request_id") else {}
-        response = _wire(status if isinstance(status, int) else 500, headers=sent)
-        return cls(message=message, response=response, body=body)
-    return cls(message, request, body=body)

@@ -1,0 +1,79 @@
+"""Responses and errors of the ``openai`` client, made without a wire.
+
+An error is kept as what it says, never with its request, whose headers hold the key.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import openai
+
+from tracekit.errors import NotReplayable, RecordedError
+
+PATH = "/chat/completions"
+"""Where the client sends chat completions."""
+
+
+def wire_response(
+    status: int,
+    content: bytes = b"",
+    *,
+    url: str = f"https://replay.invalid{PATH}",
+    media_type: str = "application/json",
+    asked: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Any:
+    """A response as the client's own HTTP library would have received it."""
+    errors = vars(sys.modules["openai._exceptions"])
+    http: Any = errors.get("httpx2") or errors["httpx"]
+    return http.Response(
+        status,
+        content=content,
+        headers={"content-type": media_type, **(headers or {})},
+        request=http.Request("POST", url, headers=dict(asked or {})),
+    )
+
+
+def client_error(error: BaseException) -> BaseException:
+    """An error as the client raises it, where only its name and text are known."""
+    if not isinstance(error, RecordedError) or not error.error_type.startswith("openai."):
+        return error
+    name = error.error_type.removeprefix("openai.")
+    try:
+        return error_from_json({"type": name, "message": error.error_message})
+    except NotReplayable:
+        return error
+
+
+def error_to_json(error: openai.APIError) -> dict[str, object]:
+    """What is kept of an error: never the request, whose headers hold the key."""
+    kept: dict[str, object] = {"type": type(error).__name__, "message": error.message}
+    if isinstance(error, (openai.APIStatusError, openai.APIResponseValidationError)):
+        kept |= {"status": error.status_code, "body": error.body}
+    if request_id := getattr(error, "request_id", None):
+        kept["request_id"] = request_id
+    return kept
+
+
+def error_from_json(kept: Any) -> openai.APIError:
+    """The error again; raises ``NotReplayable`` where this client knows no such error."""
+    if not isinstance(kept, Mapping):
+        raise NotReplayable("a recorded client error is not an object")
+    cls = getattr(openai, str(kept.get("type")), None)
+    if not isinstance(cls, type) or not issubclass(cls, openai.APIError):
+        raise NotReplayable(f"the openai client has no error class {kept.get('type')!r}")
+    message, body = str(kept.get("message", "")), kept.get("body")
+    request = wire_response(200).request
+    if issubclass(cls, openai.APITimeoutError):
+        return cls(request=request)
+    if issubclass(cls, openai.APIConnectionError):
+        return cls(message=message, request=request)
+    if issubclass(cls, (openai.APIStatusError, openai.APIResponseValidationError)):
+        status = kept.get("status", getattr(cls, "status_code", 500))
+        sent = {"x-request-id": str(kept["request_id"])} if kept.get("request_id") else {}
+        response = wire_response(status if isinstance(status, int) else 500, headers=sent)
+        return cls(message=message, response=response, body=body)
+    return cls(message, request, body=body)
