@@ -142,7 +142,7 @@ class Judge:
             found.append(
                 self._divergence("changed_arguments", harm, one, two, fields, because=because)
             )
-        if policy_of(one.call) != policy_of(two.call) or one.writes != two.writes:
+        if policy_of(one.call) != policy_of(two.call):
             found.append(
                 self._divergence("changed_policy", Harm.REFUSAL, one, two, _policies(one, two))
             )
@@ -288,10 +288,7 @@ def _refusal(step: Step) -> str | None:
 def _policies(one: Step, two: Step) -> tuple[Difference, ...]:
     def facts(step: Step) -> JsonValue:
         assert step.call is not None  # only calls are subject to policies
-        return {
-            "policy_decision": policy_of(step.call) or "allow",
-            "effect": "write" if step.writes else step.effect,
-        }
+        return {"policy_decision": policy_of(step.call) or "allow", "rule": step.call.policy_id}
 
     return differences(facts(one), facts(two))
 

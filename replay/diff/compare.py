@@ -46,7 +46,10 @@ def diff(
         runs=(left, right),
     )
     found = judge.judge(groups=groups, ends=ends, inputs=_inputs(left, right))
-    cost = alignment.cost + REGROUPED * len(groups) + _rim_cost(left, right, ends)
+    # Which of several equal calls is paired with which may decide about the groups, so they count
+    # only where nothing else could have tipped that choice.
+    regrouping = 0 if alignment.cost else REGROUPED * len(groups)
+    cost = alignment.cost + regrouping + _rim_cost(left, right, ends)
     return Comparison(
         left_name=left_name,
         right_name=right_name,
@@ -101,9 +104,16 @@ def _rim_cost(left: Trajectory, right: Trajectory, ends: tuple[Difference, ...])
 
 
 def _context(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:
+    shared = {call.tool for call in left.calls} & {call.tool for call in right.calls}
+
     def facts(run: Trajectory) -> JsonValue:
         system = [message.content for message in run.messages if message.role == "system"]
-        return {"agent": run.agent, "versions": dict(run.versions), "system_prompt": list(system)}
+        return {
+            "agent": run.agent,
+            "versions": dict(run.versions),
+            "system_prompt": list(system),
+            "effects": {call.tool: call.effect for call in run.calls if call.tool in shared},
+        }
 
     return differences(facts(left), facts(right))
 

@@ -13,14 +13,13 @@ other arguments, same tool             from 0.5 to 1.01 of the step's weight: ha
 a policy decided otherwise             0.4 of the weight
 another observation                    0.2 of the weight
 other evidence                         0.1 of the weight
-other effect, same tool                the difference of the two weights
-issued together or one after another   0.5 for each pair of calls that minds
+issued together or one after another   0.5 for each pair of calls that minds, where no step differs
 another final answer                   1.0, another end of the run 1.0, another input 1.0
 =====================================  ==========================================================
 
-Of two weights the smaller counts. Every part is a metric (equality; Jaccard over leaves; normalised
-edit distance; difference). A change is always cheaper, by a thousandth at least, than leaving both
-steps without counterpart, and steps of different tools are never taken for changes of each other.
+Every part is a metric (equality; Jaccard over leaves; normalised edit distance). A change is always
+cheaper than leaving both steps without counterpart, and steps of different tools are never taken
+for changes of each other. A tool whose effect the two sides declare differently has the worse one.
 """
 
 from __future__ import annotations
@@ -77,11 +76,8 @@ def _block(ours: Sequence[Step], theirs: Sequence[Step], rules: Mapping[str, Dec
                 parts[row, column] = 0
     for cost, facet in ((400, _policy), (200, _outcome), (100, _evidence)):
         parts += cost * _differ([facet(step) for step in ours], [facet(step) for step in theirs])
-    mine = np.array([weight(step) for step in ours], dtype=np.int64)[:, None]
-    other = np.array([weight(step) for step in theirs], dtype=np.int64)[None, :]
-    costs = parts * np.minimum(mine, other) // UNIT + np.abs(mine - other)
-    capped: Costs = np.minimum(costs, mine + other - 1)
-    return capped
+    costs: Costs = parts * weight(ours[0]) // UNIT
+    return costs
 
 
 def _argument_parts(

@@ -20,7 +20,7 @@ def argument_fields(
     """List the argument fields that differ and count."""
     found = differences(left.arguments, right.arguments)
     rule = rules.get(left.name)
-    if rule is None or rule.writes or left.writes or right.writes:
+    if rule is None or not rule.has_leeway:
         return found
     return tuple(field for field in found if not _tolerated(field, rule))
 

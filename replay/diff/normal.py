@@ -3,9 +3,9 @@
 The smallest permitted order by any fixed ranking of the steps is a normal form (``order``). Ranked
 by their own text, equivalent runs become the same row; of runs that are not equivalent one changed
 letter may move a step far away. Where that may have happened, another ranking is made: the steps of
-one run rank as they stand, and those of the other like the step they most resemble. Either run may
-lead; the cheapest alignment is kept. Nothing here looks at the order in which permitted swaps were
-recorded.
+one run rank as they stand, and those of the other like the step they most resemble. The runs take
+turns in leading; the cheapest alignment is kept. In which order permitted swaps were recorded never
+changes the cost; it decides only between alignments that cost the same.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from replay.diff.costs import table
 from replay.diff.order import PartialOrder
 from replay.diff.steps import Declared, Step
 
+_ROUNDS = 3
+"""How often the runs may take turns in leading; once where the table has very many cells."""
+_MANY = 250_000
 _SIMILAR = 40
 """Above so many leftover steps of one tool on a side, they are paired as they come."""
 
@@ -54,18 +57,37 @@ def align_runs(
     right_row: Sequence[int],
     rules: Mapping[str, Declared],
 ) -> Rows:
-    """Align two runs, each already in its own normal form; the cheapest of three readings."""
+    """Align two runs, each already in its own normal form; the cheapest of several readings."""
     best = _aligned(left, left_row, right, right_row, rules)
-    if not _may_be_better(best, left.steps, right.steps):
+    if _may_be_better(best, left.steps, right.steps):
+        alike = _alike(best, left.steps, right.steps, rules)
+        there, back = dict(alike), {two: one for one, two in alike}
+        ours, theirs = left_row, right_row
+        for _ in range(_ROUNDS if best.alignment.cells <= _MANY else 1):
+            led = right.linearise(_ranks(ours, right_row, back))
+            following = left.linearise(_ranks(theirs, left_row, there))
+            readings = (
+                best,
+                _aligned(left, ours, right, led, rules),
+                _aligned(left, following, right, theirs, rules),
+            )
+            cheapest = min(readings, key=lambda rows: rows.alignment.cost)
+            if cheapest is best and ours is not left_row:
+                break
+            best, ours, theirs = cheapest, following, led
+            if not _may_be_better(best, left.steps, right.steps):
+                break
+    return _as_recorded(best, left, right, rules)
+
+
+def _as_recorded(
+    best: Rows, left: PartialOrder, right: PartialOrder, rules: Mapping[str, Declared]
+) -> Rows:
+    """Prefer the order in which the runs were recorded, where it is as cheap: people know it."""
+    if best.alignment.cost == 0:
         return best
-    alike = _alike(best, left.steps, right.steps, rules)
-    led = right.linearise(_ranks(left_row, right_row, {two: one for one, two in alike}))
-    follow = left.linearise(_ranks(right_row, left_row, dict(alike)))
-    others = (
-        _aligned(left, left_row, right, led, rules),
-        _aligned(left, follow, right, right_row, rules),
-    )
-    return min((best, *others), key=lambda rows: rows.alignment.cost)
+    plain = _aligned(left, range(len(left.steps)), right, range(len(right.steps)), rules)
+    return plain if plain.alignment.cost == best.alignment.cost else best
 
 
 def _may_be_better(rows: Rows, left: Sequence[Step], right: Sequence[Step]) -> bool:

@@ -95,7 +95,7 @@ class PartialOrder:
                 for after in later:
                     self._edge(before, after)
         for index in segment:
-            if self.steps[index].call is not None and self.steps[index].effect == "read":
+            if self.steps[index].effect == "read":
                 self._order_read(index, groups)
 
     def _order_read(self, read: int, groups: Sequence[Sequence[int]]) -> None:

@@ -9,7 +9,7 @@ a read's sets, a declared idempotency key of a write, and that a policy let a ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tracekit.canonical import JsonValue, canonical_text
@@ -40,6 +40,8 @@ class Step:
     outcome_text: str
     leaves: frozenset[str]
     """Pointer and value of every leaf of the arguments, and the name."""
+    effect: Effect = "pure"
+    """What the tool does to the world, as both sides agree; speech does nothing to it."""
     call: Call | None = None
 
     @property
@@ -48,21 +50,16 @@ class Step:
         return self.call is not None, self.name
 
     @property
-    def effect(self) -> Effect:
-        """What the step does to the world; speech does nothing to it."""
-        return "pure" if self.call is None else self.call.effect
-
-    @property
     def writes(self) -> bool:
         """Whether it is a call that may change the world."""
-        return self.call is not None and self.call.writes
+        return self.effect in ("write", "unknown")
 
     @property
     def wrote(self) -> bool:
         """Whether it is a write that may have happened: neither refused nor failed."""
         return (
             self.call is not None
-            and self.call.writes
+            and self.writes
             and not self.call.refused
             and not self.call.observation.is_error
         )
@@ -77,10 +74,15 @@ class Step:
 class Declared:
     """What counts when calls of one tool are compared: the contracts of both sides, agreed."""
 
-    spelling: Contract | None
-    matchers: Matchers
-    idempotency_field: str | None
-    writes: bool
+    effect: Effect
+    spelling: Contract | None = None
+    matchers: Matchers = field(default_factory=Matchers)
+    idempotency_field: str | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether a call may change the world."""
+        return self.effect in ("write", "unknown")
 
     @property
     def has_leeway(self) -> bool:
@@ -88,34 +90,41 @@ class Declared:
         return not self.writes and bool(self.matchers.tolerances or self.matchers.windows)
 
 
+_WORST: tuple[Effect, ...] = ("write", "unknown", "read", "pure")
+
+
 def declared(left: Trajectory, right: Trajectory) -> dict[str, Declared]:
     """Agree on how the calls of each tool are compared.
 
-    A tool that writes for one side is compared as a write. What only one of two contracts would
-    overlook counts: both must overlook it. Defaults are filled in as the recorded side has them.
+    The worse of two declared effects counts: what may write for one side is compared as a write.
+    What only one of two contracts would overlook counts: both must overlook it. Defaults are filled
+    in as the left, recorded side has them.
     """
     found: dict[str, list[Contract]] = {}
-    writers = set()
+    effects: dict[str, set[Effect]] = {}
     for side in (left, right):
         contracts = {contract.name: contract for contract in side.tools}
-        for call in side.calls:
-            if call.contract is not None:
-                contracts[call.tool] = call.contract
-            if call.writes:
-                writers.add(call.tool)
+        contracts |= {call.tool: call.contract for call in side.calls if call.contract is not None}
         for name, contract in contracts.items():
             found.setdefault(name, []).append(contract)
+        for call in side.calls:
+            effects.setdefault(call.tool, set()).add(call.effect)
     return {
-        name: Declared(
-            spelling=contracts[0],
-            matchers=_both([contract.matchers for contract in contracts]),
-            idempotency_field=contracts[0].idempotency_field
-            if len({contract.idempotency_field for contract in contracts}) == 1
-            else None,
-            writes=name in writers,
-        )
-        for name, contracts in found.items()
+        name: _agreed(next(e for e in _WORST if e in declared_as), found.get(name, []))
+        for name, declared_as in effects.items()
     }
+
+
+def _agreed(effect: Effect, contracts: Sequence[Contract]) -> Declared:
+    if not contracts:
+        return Declared(effect)
+    fields = {contract.idempotency_field for contract in contracts}
+    return Declared(
+        effect,
+        spelling=contracts[0],
+        matchers=_both([contract.matchers for contract in contracts]),
+        idempotency_field=contracts[0].idempotency_field if len(fields) == 1 else None,
+    )
 
 
 def _both(matchers: Sequence[Matchers]) -> Matchers:
@@ -164,7 +173,7 @@ def _decision_steps(decision: Decision, rules: Mapping[str, Declared], *, start:
         kind: StepKind = "said" if decision.calls else "told"
         steps.append(_speech(start, kind, decision.index, decision.message))
     for call in decision.calls:
-        steps.append(_call(start + len(steps), decision.index, call, rules.get(call.tool)))
+        steps.append(_call(start + len(steps), decision.index, call, rules[call.tool]))
     return steps
 
 
@@ -184,7 +193,7 @@ def _speech(index: int, kind: StepKind, decision: int, content: JsonValue) -> St
     )
 
 
-def _call(index: int, decision: int, call: Call, rule: Declared | None) -> Step:
+def _call(index: int, decision: int, call: Call, rule: Declared) -> Step:
     arguments = what_counts(call, rule)
     text = canonical_text(arguments)
     observation = canonical_text(call.observation.digest_form)
@@ -195,19 +204,19 @@ def _call(index: int, decision: int, call: Call, rule: Declared | None) -> Step:
         [call.observation.is_error, policy_of(call), [*sorted(call.evidence)], kept, observation]
     )
     name = canonical_text(call.tool)
-    effect = "write" if call.writes else call.effect
     return Step(
         index=index,
         kind="call",
         name=call.tool,
         decision=decision,
         arguments=arguments,
-        letter=f"call {name} {effect} {text} {outcome}",
+        letter=f"call {name} {text} {outcome}",
         arguments_text=text,
         outcome_text=observation,
         leaves=frozenset(
             {call.tool, *(f"{place} {canonical_text(leaf)}" for place, leaf in walk(arguments))}
         ),
+        effect=rule.effect,
         call=call,
     )
 
@@ -217,15 +226,15 @@ def policy_of(call: Call) -> str | None:
     return None if call.policy_decision == "allow" else call.policy_decision
 
 
-def what_counts(call: Call, rule: Declared | None) -> JsonValue:
+def what_counts(call: Call, rule: Declared) -> JsonValue:
     """Give the arguments of ``call`` without what two equal calls may differ in."""
     arguments = call.arguments
-    if rule is None or not isinstance(arguments, dict):
+    if not isinstance(arguments, dict):
         return arguments
     value: JsonValue = dict(arguments)
     if rule.spelling is not None:
         value = rule.spelling.normalise(arguments)
-    if rule.writes or call.writes:
+    if rule.writes:
         return value if rule.idempotency_field is None else _without(value, rule.idempotency_field)
     for place in rule.matchers.ignore:
         value = _without(value, place)

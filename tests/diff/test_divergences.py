@@ -146,6 +146,17 @@ def test_a_declared_idempotency_key_of_a_write_does_not_count() -> None:
     assert compare(pay("k1"), pay("k2")).same
 
 
+def test_a_tool_declared_otherwise_is_no_difference_but_named_and_compared_as_the_worse() -> None:
+    old, new = call("t", {"x": 1}, effect="unknown"), read("t", {"x": 1})
+    found = compare(run(old), run(new))
+    assert found.same
+    assert [(f.pointer, f.left, f.right) for f in found.context] == [
+        ("/effects/t", "unknown", "read")
+    ]
+    changed = compare(run(old), run(read("t", {"x": 2})))
+    assert changed.divergences[0].harm == Harm.WRITE
+
+
 def test_an_unknown_effect_is_taken_for_a_write() -> None:
     found = compare(run(call("t", {"x": 1}, effect="unknown")), run())
     assert found.divergences[0].harm == Harm.WRITE

@@ -18,12 +18,12 @@ from tracekit.canonical import json_text
 from tracekit.trajectory import Call, Trajectory
 
 VALUES = st.sampled_from(["u-11", "u-22", "u-33", 5, 77.5, None])
+EFFECTS = {"look": "read", "find": "read", "pay": "write", "sum": "pure", "odd": "unknown"}
 CALLS = st.builds(
-    call,
-    st.sampled_from(["look", "find", "pay", "sum"]),
+    lambda tool, arguments, back, **more: call(tool, arguments, back, effect=EFFECTS[tool], **more),
+    st.sampled_from(sorted(EFFECTS)),
     st.dictionaries(st.sampled_from(["x", "y"]), VALUES, max_size=2),
     VALUES,
-    effect=st.sampled_from(["read", "write", "pure", "unknown"]),
     error=st.booleans(),
     policy=st.sampled_from([None, None, "allow", "deny"]),
 )
@@ -116,7 +116,7 @@ ROWS = st.lists(CALLS, max_size=5).map(lambda calls: run(*calls))
 
 
 def _steps(*runs: Trajectory) -> list[tuple[Step, ...]]:
-    rules = declared(runs[0], runs[-1])
+    rules = declared(run(*(c for one in runs for c in one.calls)), runs[0])
     return [steps_of(one, rules) for one in runs]
 
 
