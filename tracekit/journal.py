@@ -89,7 +89,8 @@ class Journal:
             os.fdatasync(fd)
 
     def _create(self) -> int:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for folder in (self.folder.parent, self.folder):  # the mode is not for parents of parents
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         fd = os.open(self.path, flags, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX)

@@ -63,6 +63,7 @@ def test_a_folder_that_a_recorder_made_is_a_store(path: Path) -> None:
         journal.write(fact, blobs)
 
     assert [row.run_id for row in open_store(path).runs()] == ["r"]
+    assert [place.stat().st_mode & 0o777 for place in (path, path / "journal")] == [0o700] * 2
     journal.close()
     assert open_store(path).settle().journals == 1
     assert (path / "store.toml").exists()

@@ -154,7 +154,8 @@ def publish(files: list[tuple[Path, Callable[[Path], None]]]) -> None:
     A reader that finds the last one finds them all, after a power cut as well.
 
     Raises:
-        OSError: one could not be written; none was renamed, and what was written is removed.
+        OSError: one could not be written; the last one was not renamed, and what was written
+            under temporary names is removed.
     """
     pairs = [(path, path.with_name(f".{path.name}{TEMPORARY}")) for path, _ in files]
     try:
