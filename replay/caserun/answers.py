@@ -1,0 +1,135 @@
+"""Answers a planner from a case: its observations, its model, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from replay.case import Case, Fixture, ModelScript, Reply
+from replay.case.schema import holds
+from replay.matching import Answer, AskedCall, AskedPrompt, not_in_recording
+from replay.models import Model, ModelUnavailable
+from replay.session import PromptAnswer, Stopped, Turn
+from tracekit.canonical import JsonValue, canonical_text
+from tracekit.contract import Contract
+from tracekit.trajectory import Observation
+
+
+class CaseAnswers:
+    """Answers one run of a planner from a case."""
+
+    def __init__(self, case: Case, *, model: str | ModelScript | None, live: Model | None) -> None:
+        self.given: list[str] = []
+        """Ids of the observations that were given, in order."""
+        self.delay_ns = 0
+        """By how much the planner's clock was advanced."""
+        self._case = case
+        self._model = model
+        self._live = live
+        self._left = {f.id: f.times for f in case.observations}
+        self._delays = {f.id: int(f.delay_ms * 1e6) for f in case.observations}
+        self._contracts = {contract.name: contract for contract in case.tools}
+        self._before: dict[tuple[str, str], Fixture] = {}
+        self._replies = list(model.replies) if isinstance(model, ModelScript) else []
+
+    def call(self, asked: AskedCall) -> Answer:
+        """Answer with the first observation that fits and is left."""
+        key = (asked.tool, canonical_text(dict(asked.arguments)))
+        fixture = self._next(asked)
+        again = fixture is None
+        if fixture is None and self._reads(asked):
+            fixture = self._before.get(key)
+        if fixture is None:
+            return Answer(
+                "error",
+                not_in_recording(asked.tool),
+                tainted=True,
+                explanation=f"{asked.tool}: {self._why_not(asked.tool)}",
+            )
+        self._before[key] = fixture
+        self.given.append(fixture.id)
+        self.delay_ns += self._delays[fixture.id]
+        return Answer("reused" if again else "exact", _observation(fixture), recorded=fixture.id)
+
+    def _next(self, asked: AskedCall) -> Fixture | None:
+        for fixture in self._case.observations:
+            left = self._left[fixture.id]
+            if fixture.tool != asked.tool or left == 0:
+                continue
+            if fixture.arguments is None or holds(dict(asked.arguments), fixture.arguments):
+                if left != "every":
+                    self._left[fixture.id] = left - 1
+                return fixture
+        return None
+
+    def _reads(self, asked: AskedCall) -> bool:
+        """Whether a call that is made again may be answered as it was before."""
+        contract = self._contracts.get(asked.tool)
+        return (contract.effect if contract else asked.effect) in ("pure", "read")
+
+    def _why_not(self, tool: str) -> str:
+        known = [f for f in self._case.observations if f.tool == tool]
+        if not known:
+            return "the case has no observation of it"
+        used = all(self._left[f.id] == 0 for f in known)
+        return "its observations are used up" if used else "no observation fits these arguments"
+
+    def prompt(self, asked: AskedPrompt, *, provider: str | None) -> PromptAnswer:
+        """Answer a request to a model as the case says."""
+        if self._model is None:
+            raise Stopped("the planner asks a model, and the case has none")
+        if isinstance(self._model, ModelScript):
+            if self._model.script is not None:
+                return PromptAnswer("script", Answer("simulate", None))
+            return PromptAnswer("answer", self._reply(asked))
+        if self._live is None or provider is None or not isinstance(asked.prompt, dict):
+            return PromptAnswer("execute", Answer("live", None))
+        try:
+            return PromptAnswer("answer", Answer("live", self._live.complete(asked.prompt)))
+        except ModelUnavailable as error:
+            raise Stopped(f"the model could not be asked: {error}") from error
+
+    def _reply(self, asked: AskedPrompt) -> Answer:
+        for place, reply in enumerate(self._replies):
+            if reply.prompt in (None, asked.prompt_hash):
+                taken: Reply = self._replies.pop(place)
+                return Answer("exact", Observation(taken.value, "captured"))
+        raise Stopped("the case has no reply of the model to this prompt")
+
+    def note_result(self, asked: AskedCall, observation: Observation) -> None:
+        """Nothing really runs in a case."""
+
+    def note_mint(self, kind: str, site: str, occurrence: int, value: JsonValue) -> None:
+        """Values that the planner is given come from the case's seed."""
+
+    def latency_ns(self, answer: Answer) -> int:
+        """By how much the planner's clock advances with an answer."""
+        return self._delays.get(answer.recorded or "", 0)
+
+    def begin_decision(self, number: int) -> None:
+        """A case does not lock decisions."""
+
+    def next_history(self, decision: Mapping[str, Any], number: int) -> list[JsonValue] | None:
+        """A case is always free-running."""
+        return None
+
+    def user_turn(self, said: JsonValue, number: int, *, final: bool) -> Turn | None:
+        """The user says nothing beyond the case's history."""
+        return None
+
+    def contract(self, tool: str) -> Contract | None:
+        """What the case says of ``tool``."""
+        return self._contracts.get(tool)
+
+
+def _observation(fixture: Fixture) -> Observation:
+    if fixture.error is None:
+        return Observation(fixture.returns, "captured", types=dict(fixture.types))
+    return Observation(
+        fixture.error.value,
+        "captured",
+        types=dict(fixture.types),
+        is_error=True,
+        error_type=fixture.error.type,
+        error_message=fixture.error.message,
+    )

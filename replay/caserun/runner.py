@@ -1,0 +1,338 @@
+"""Runs a planner on a case and says what that proves.
+
+The case stands for the world: it answers the calls, the model and the clock, and nothing else is
+there. Everything runs through the same session and behind the same walls as a replay.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from replay.case import Case, ModelScript
+from replay.caserun.answers import CaseAnswers
+from replay.isolation import Exit
+from replay.models import LiveModel, Model
+from replay.oracles import OracleFinding, Outcome, evaluate, unevaluated
+from replay.oracles.outcome import Raised
+from replay.planner import MAX_DECISIONS, load
+from replay.replayer import ReplayOptions, isolate, name_of
+from replay.result import Verdict
+from replay.scribe import Scribe
+from replay.session import Answered, Session, SessionResult
+from replay.tape_answers import prompt_text
+from tracekit.canonical import JsonValue
+from tracekit.errors import UsageError
+from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
+from tracekit.sink import MemorySink
+from tracekit.trajectory import Trajectory
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+"""When a planner begins whose case does not say."""
+NOT_RECORDED = "NotRecorded"
+"""What a decorated tool raises for a call that the case does not answer."""
+_OUTSIDE = ("killed",)
+"""Endings that say nothing about the planner."""
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What one run of a planner on a case came to."""
+
+    case: Case
+    planner: str
+    verdict: Verdict
+    findings: tuple[OracleFinding, ...]
+    """What speaks against the planner."""
+    consumed: tuple[str, ...]
+    """Ids of the observations that it was given, in order."""
+    answered: tuple[Answered, ...]
+    """All calls and prompts, in the order of asking."""
+    exit: Exit = field(repr=False)
+    stopped: str | None = None
+    """Why the run was ended from our side."""
+    trajectory: Trajectory | None = field(default=None, repr=False)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the verdict is ``pass``."""
+        return self.verdict.kind == "pass"
+
+    @property
+    def unmatched(self) -> tuple[Answered, ...]:
+        """Calls that the case has no observation for."""
+        return tuple(a for a in self.answered if a.kind == "call" and a.answer.rung == "error")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as JSON."""
+        return {
+            "case": self.case.name,
+            "planner": self.planner,
+            "verdict": self.verdict.kind,
+            "reasons": list(self.verdict.reasons),
+            "findings": [finding.as_dict() for finding in self.findings],
+            "consumed": list(self.consumed),
+            "steps": [
+                {
+                    "kind": step.kind,
+                    "name": step.name,
+                    "arguments": step.arguments if step.kind == "call" else None,
+                    "observation": step.answer.recorded,
+                }
+                for step in self.answered
+            ],
+            "answer": self.trajectory.answer.value if self.trajectory else None,
+        }
+
+
+def run_case(
+    case: Case,
+    planner: str | object | None = None,
+    *,
+    options: ReplayOptions | None = None,
+    runner: CaseRunner | None = None,
+) -> CaseResult:
+    """Run one planner on one case; nothing is stored.
+
+    Args:
+        case: The case.
+        planner: ``MOD:OBJ``, or the planner itself; the case's own by default.
+        options: Isolation, limits, and a model to use instead of the case's.
+        runner: A planner that stands ready; ``planner`` and ``options`` are its own then.
+
+    Raises:
+        UsageError: no planner is named.
+        PlannerError: the planner cannot be loaded.
+        IsolationUnavailable: more isolation was asked for than there is.
+    """
+    if runner is not None:
+        return runner.run(case)
+    wanted = planner if planner is not None else case.planner
+    if wanted is None:
+        raise UsageError(
+            f"case {case.name!r} names no planner", hint="name one with --planner MOD:OBJ"
+        )
+    with CaseRunner(wanted, options=options) as ready:
+        return ready.run(case)
+
+
+class CaseRunner:
+    """One planner behind its walls, ready for any number of cases; a context manager."""
+
+    def __init__(self, planner: str | object, *, options: ReplayOptions | None = None) -> None:
+        self.options = options or ReplayOptions()
+        self.planner_name = planner if isinstance(planner, str) else name_of(planner)
+        self._isolate = isolate(planner, self.options)
+        self._model: Model | None = None
+        self._redactor = Redactor(Rules(), KeyedTagger(load_key()))
+
+    def __enter__(self) -> Self:
+        """Put the walls up and import the planner; see ``run_case`` for what it raises."""
+        self._isolate.__enter__()
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        """End the planner's process."""
+        self._isolate.__exit__(*reason)
+
+    @property
+    def deciding(self) -> bool:
+        """Whether the planner decides on a history, and is not the agent itself."""
+        return bool(self._isolate.ready.planner["kind"] == "decide")
+
+    def run(self, case: Case) -> CaseResult:
+        """Run the planner on one case, in a process of its own."""
+        model = self._model_of(case)
+        try:
+            live = self._live_model() if model == "live" else None
+        except UsageError as error:
+            return self._not_run(case, f"needs a live model: {error.message}")
+        answers = CaseAnswers(case, model=model, live=live)
+        scribe = Scribe(
+            MemorySink(),
+            self._redactor,
+            clock_ns=_clock_ns(case),
+            run_fields={
+                "planner": self.planner_name,
+                "task_id": case.name,
+                "tenant": case.identity.get("tenant"),
+                "operator": case.identity.get("operator"),
+            },
+        )
+        session = Session(answers, scribe, planner_name=self._isolate.ready.planner["name"])
+        done = session.run(self._isolate, self._request(case, model))
+        return self._judged(case, answers, done)
+
+    def _model_of(self, case: Case) -> str | ModelScript | None:
+        """Who answers prompts: whom the user chose, else whom the case names."""
+        if self.options.model == "live":
+            return "live"
+        if self.options.model_script is not None:
+            return ModelScript(script=self.options.model_script)
+        return case.model
+
+    def _live_model(self) -> Model:
+        if self._model is None:
+            self._model = LiveModel()
+        return self._model
+
+    def _request(self, case: Case, model: str | ModelScript | None) -> dict[str, Any]:
+        value = {} if case.input is None else case.input
+        request: dict[str, Any] = {
+            "input": {"value": value, "types": dict(case.input_types)},
+            "clock_ns": _clock_ns(case),
+            "seed": case.seed or 0,
+            "mints": [[m.kind, m.site, m.occurrence, m.value] for m in case.minted],
+            "model_script": model.script if isinstance(model, ModelScript) else None,
+        }
+        if self.deciding:
+            request |= {
+                "history": _history(case),
+                "tools": _tools(case),
+                "script": [d.model_dump(mode="json") for d in case.script],
+            }
+        return request
+
+    def _judged(self, case: Case, answers: CaseAnswers, done: SessionResult) -> CaseResult:
+        outcome, reason = self._outcome(case, answers, done)
+        findings = evaluate(case.expected, case.budgets, outcome)
+        verdict = _verdict(case, findings, reason, answers.given)
+        return CaseResult(
+            case=case,
+            planner=self.planner_name,
+            verdict=verdict,
+            findings=findings,
+            consumed=tuple(answers.given),
+            answered=done.answered,
+            exit=done.exit,
+            stopped=done.stopped,
+            trajectory=done.trajectory,
+        )
+
+    def _outcome(
+        self, case: Case, answers: CaseAnswers, done: SessionResult
+    ) -> tuple[Outcome, str | None]:
+        """What oracles look at, and why the run cannot be judged in full, if so."""
+        raised, looped, reason = _ending(done)
+        complete = reason is None and raised is None and not looped
+        said: Mapping[str, str | None] = {}
+        if complete and done.trajectory is not None and case.expected.invariants:
+            with _importing(self.options.path):
+                said, reason = _ask_invariants(case, done.trajectory)
+        outcome = Outcome(
+            trajectory=done.trajectory,
+            complete=complete,
+            raised=raised,
+            refused=tuple(
+                (str(found["kind"]), str(found["what"]))
+                for found in done.findings
+                if not found.get("incidental")
+            ),
+            looped=looped,
+            elapsed_s=answers.delay_ns / 1e9,
+            invariants=said,
+        )
+        return outcome, reason
+
+    def _not_run(self, case: Case, why: str) -> CaseResult:
+        return CaseResult(
+            case=case,
+            planner=self.planner_name,
+            verdict=Verdict("inconclusive", (why,)),
+            findings=(),
+            consumed=(),
+            answered=(),
+            exit=Exit("done", why),
+            stopped=why,
+        )
+
+
+def _ending(done: SessionResult) -> tuple[Raised | None, bool, str | None]:
+    """Say what the planner raised, whether it never stopped, and what kept it from its own end."""
+    if done.stopped is not None:
+        return None, False, done.stopped
+    if done.exit.kind in _OUTSIDE:
+        return None, False, done.exit.detail
+    if done.exit.kind != "done":
+        return Raised(done.exit.kind, done.exit.detail), False, None
+    error = (done.exit.result or {}).get("error")
+    if not error:
+        return None, False, None
+    if error["own"]:
+        decisions = len(done.trajectory.decisions) if done.trajectory else 0
+        if decisions >= MAX_DECISIONS:
+            return None, True, None
+        return None, False, error["message"]
+    if error["type"] == NOT_RECORDED:
+        return None, False, f"the planner cannot go on without an answer: {error['message']}"
+    return Raised(error["type"], error["message"]), False, None
+
+
+def _ask_invariants(case: Case, trajectory: Trajectory) -> tuple[dict[str, str | None], str | None]:
+    said: dict[str, str | None] = {}
+    for name in case.expected.invariants:
+        check = load(name)
+        if not callable(check):
+            return said, f"the invariant {name} cannot be called"
+        try:
+            found = check(trajectory)
+        except Exception as error:  # noqa: BLE001 - a broken check says nothing about the planner
+            return said, f"the invariant {name} raised {type(error).__name__}: {error}"
+        said[name] = None if found in (None, True) else str(found or "does not hold")
+    return said, None
+
+
+@contextmanager
+def _importing(path: tuple[str, ...]) -> Iterator[None]:
+    """Let the user's own functions be found where the planner's modules are."""
+    before = list(sys.path)
+    sys.path[:0] = [*path, str(Path.cwd())]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _verdict(
+    case: Case, findings: tuple[OracleFinding, ...], reason: str | None, given: list[str]
+) -> Verdict:
+    if findings:
+        return Verdict("fail", tuple(finding.text for finding in findings))
+    if reason is not None:
+        return Verdict("inconclusive", (reason,))
+    missed = unevaluated(case.expected.consumed, tuple(given))
+    if missed:
+        tools = {f.id: f.tool for f in case.observations}
+        names = ", ".join(f"{name} ({tools[name]})" for name in missed)
+        return Verdict("not evaluated", (f"the planner was never given {names}",))
+    return Verdict("pass")
+
+
+def _history(case: Case) -> list[JsonValue]:
+    if not case.history:
+        return [{"role": "user", "content": prompt_text(case.input)}]
+    return [
+        {"content": said.content, **said.model_dump(mode="json", exclude_defaults=True)}
+        for said in case.history
+    ]
+
+
+def _tools(case: Case) -> list[JsonValue]:
+    return [
+        {
+            "name": contract.name,
+            "description": contract.purpose,
+            "effect": contract.effect,
+            "parameters": contract.argument_schema,
+        }
+        for contract in case.tools
+    ]
+
+
+def _clock_ns(case: Case) -> int:
+    return int((case.clock or START).timestamp() * 1e9)
