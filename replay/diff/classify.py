@@ -170,17 +170,22 @@ class Judge:
         return None
 
     def _after_end(self, at: int, other: str) -> str | None:
-        """Say that the ``other`` run was over before line ``at``, if it was, for a reason."""
+        """Say that the ``other`` run was over before line ``at``, if that is the reason.
+
+        It is, if the last thing it did differs, or for all but the first step that it lacks.
+        """
         end = self._ends[0 if other == "left" else 1]
         if at <= end:
             return None
         side = self._left if other == "left" else self._right
-        before = [d for line in self._lines[:at] for d in line.divergences]
+        steps = [step for step in side.order.steps if step.call is not None]
+        differs = bool(steps) and steps[-1].index in side.acted | side.disturbed.keys()
         here = self._lines[at].decision
-        real = [d for d in before if d.harm != Harm.WORDING and d.decision < here]
-        if not real:
+        lacking = any(
+            line.divergences for line in self._lines[end + 1 : at] if line.decision < here
+        )
+        if not differs and not lacking:
             return None
-        steps = side.order.steps
         return f"{side.name} had ended after decision {steps[-1].decision if steps else 0}"
 
     def _regrouped(self, match: Match) -> Divergence:

@@ -4,7 +4,8 @@ A divergence is a *consequence* when the record itself shows that the step was g
 
 - its arguments hold a value first seen in an observation that differs or is missing on one side;
 - it is an observation, and an earlier write that it could see differs;
-- it is a step that is missing (or added) after the other run had already ended;
+- it is missing (or added) because the other run had already ended: what that run did last differs,
+  or it is not the first step that it lacks;
 - it is the final answer, something said, or a user's turn, and anything before it differs.
 
 Everything else is a *cause*. The planner saw its whole history at each decision, so a later step

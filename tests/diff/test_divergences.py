@@ -340,3 +340,10 @@ def test_what_was_not_kept_cannot_be_called_the_same() -> None:
         "recorded: the observation of r in decision 1 was not kept",
         "replayed: the observation of r in decision 1 was not kept",
     )
+
+
+def test_a_run_that_stops_early_has_one_cause() -> None:
+    steps = [read(f"t{n}", {}, n) for n in range(4)]
+    found = compare(run(*steps), run(*steps[:2]))
+    assert [(one.tool, one.cause) for one in found.divergences] == [("t2", True), ("t3", False)]
+    assert found.divergences[1].because == "replayed had ended after decision 2"

@@ -1,0 +1,118 @@
+"""The text and the JSON of a comparison."""
+
+from __future__ import annotations
+
+import json
+
+from replay.diff import diff, names_for
+from tests.diff.building import read, run, write
+from tracekit.canonical import json_text
+
+LEFT = run(
+    read("order.search", {"customer": "ann"}, {"order": "o-771"}),
+    write("refund", {"order": "o-771", "amount": 42}, "ok"),
+    read("mail.list", {}, []),
+    run_id="run-41",
+)
+RIGHT = run(
+    read("order.search", {"customer": "ann"}, {"order": "o-771"}),
+    write("refund", {"order": "o-771", "amount": 4200}, "ok"),
+    read("mail.list", {}, []),
+    write("mail.send", {"to": "ann"}, "sent"),
+    run_id="run-42",
+    replay_of="run-41",
+)
+
+TEXT = """\
+DIFFERENT  2 differences, 2 of them on writes, 1 decision the same before the first, \
+together again at decision 3 (distance 7.004)
+  recorded  run-41
+  replayed  run-42
+
+First divergence: decision 2, changed arguments
+  expected (recorded): refund(order="o-771", amount=42)  [write]
+  taken (replayed): refund(order="o-771", amount=4200)  [write]
+  /amount
+    recorded  42
+    replayed  4200
+  just seen (both): the answer of order.search {"order":"o-771"}
+
+Side by side   = same   ~ changed   - only recorded   + only replayed   % moved
+  =     1/1  both order.search(customer="ann")
+  ~     2/2  recorded refund(order="o-771", amount=42)  [write]
+             replayed refund(order="o-771", amount=4200)  [write]
+  =     3/3  both mail.list()
+  +     -/4  replayed mail.send(to="ann")  [write]
+
+Causes, most harmful first (2)
+   1. [write] Decision 2: refund was called with other arguments: /amount: recorded 42, \
+replayed 4200.
+   2. [write] Decision 4: replayed called mail.send(to="ann"); recorded did not."""
+
+
+def test_the_text_can_be_read_at_night() -> None:
+    assert diff(LEFT, RIGHT).as_text() == TEXT
+
+
+def test_the_text_of_equal_runs_is_a_line_and_the_two_runs() -> None:
+    assert diff(LEFT, LEFT).as_text().splitlines() == [
+        "SAME  recorded and replayed are equivalent over 3 decisions",
+        "  recorded  run-41",
+        "  replayed  run-41",
+    ]
+
+
+def test_long_values_are_cut_around_the_difference() -> None:
+    page = "x" * 5000
+    one, two = (run(read("page", {}, f"{page}{word}{page}")) for word in ("old", "new"))
+    text = diff(one, two).as_text()
+    assert "xold" in text
+    assert "xnew" in text
+    assert max(len(line) for line in text.splitlines()) < 300
+    assert page in diff(one, two).as_text(values=True)
+
+
+def test_control_characters_of_a_trace_do_not_reach_the_terminal() -> None:
+    one, two = run(read("r", {"q": "a\x1b[2J\n"})), run(read("r", {"q": "b\x1b[2J\u202e"}))
+    text = diff(one, two).as_text()
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_every_line_that_shows_a_side_names_it() -> None:
+    text = diff(LEFT, RIGHT, left_name="v1", right_name="v2").as_text()
+    assert "recorded" not in text
+    assert "replayed" not in text
+    assert "expected (v1)" in text
+
+
+def test_the_json_form_says_the_same() -> None:
+    told = json.loads(json_text(diff(LEFT, RIGHT).as_dict()))
+    assert told["format"] == "tracekit-diff/1"
+    assert (told["same"], told["counts"]["added"], told["resynchronised_at"]) == (False, 1, 3)
+    assert told["first"] == told["divergences"][0]
+    assert told["first"]["fields"] == [
+        {"pointer": "/amount", "kind": "changed", "left": 42, "right": 4200}
+    ]
+    assert (told["first"]["kind"], told["first"]["harm"], told["first"]["harm_name"]) == (
+        "changed_arguments",
+        1,
+        "write",
+    )
+
+
+def test_a_replay_and_its_original_are_called_so() -> None:
+    assert names_for(LEFT, RIGHT) == ("recorded", "replayed")
+    assert names_for(RIGHT, LEFT) == ("replayed", "recorded")
+    assert names_for(LEFT, LEFT) == ("left", "right")
+
+
+def test_two_recorded_runs_are_called_by_what_tells_them_apart() -> None:
+    def names(one: str, two: str) -> tuple[str, str]:
+        return names_for(run(run_id=one), run(run_id=two))
+
+    assert names("run-41", "run-42") == ("run-41", "run-42")
+    assert names("data.gpt-4o.t.1", "data.gpt-4o-guarded.t.1") == ("gpt-4o", "gpt-4o-guarded")
+    assert names(
+        "019ad3f0-aaaa-7bbb-8ccc-000000000001", "019ad3f0-aaaa-7bbb-8ccc-000000000002"
+    ) == ("…00000001", "…00000002")
