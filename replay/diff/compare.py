@@ -37,13 +37,9 @@ def diff(
     matches, alignment = _aligned(ours, theirs, rules)
     groups = regrouped(matches, ours, theirs)
     ends = ending(left, right)
+    names = left_name, right_name
     judge = Judge(
-        left=ours,
-        right=theirs,
-        names=(left_name, right_name),
-        rules=rules,
-        matches=matches,
-        runs=(left, right),
+        left=ours, right=theirs, names=names, rules=rules, matches=matches, runs=(left, right)
     )
     found = judge.judge(groups=groups, ends=ends, inputs=_inputs(left, right))
     # Which of several equal calls is paired with which may decide about the groups, so they count
