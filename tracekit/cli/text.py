@@ -68,7 +68,7 @@ def duration_text(duration_ns: int | None) -> str:
     if duration_ns is None:
         return "-"
     seconds = duration_ns / 1e9
-    if duration_ns and abs(seconds) < 0.01:
+    if 5e-5 <= abs(seconds) < 0.01:
         return f"{seconds * 1000:.1f} ms"
     if abs(seconds) < 1:
         return f"{seconds * 1000:.0f} ms"
