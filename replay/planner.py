@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -42,6 +41,8 @@ from tracekit.steps import open_step
 
 NOT_IN_RECORDING = "NotInRecording"
 """``error_type`` of the observation that stands for a call which the record does not hold."""
+_ENDINGS = (Exception, SystemExit, KeyboardInterrupt, asyncio.CancelledError)
+"""What ends a planner and is its result; anything else ends its process."""
 MAX_DECISIONS = 200
 """Decisions after which a planner that never stops is stopped."""
 
@@ -154,7 +155,7 @@ def run_in_child(planner: object, request: Mapping[str, Any], channel: Channel) 
             return _running(planner, request, channel)
         except (ReplayInProgress, UsageError, MemoryError):
             raise
-        except BaseException as error:  # noqa: BLE001  # what ends the planner is its result
+        except _ENDINGS as error:
             return {"error": _described(error)}
         finally:
             conditions.install(before)
@@ -386,7 +387,4 @@ def _described(error: BaseException) -> dict[str, Any]:
         "message": str(error),
         "own": own,
         "traceback": "".join(traceback.format_exception(error))[-8000:],
-        "module": sys.modules[type(error).__module__].__name__
-        if type(error).__module__ in sys.modules
-        else "",
     }
