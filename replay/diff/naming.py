@@ -44,6 +44,9 @@ def _telling(one: str, two: str) -> tuple[str, str]:
 
 
 def _short_name(part: str) -> str:
+    """Drop leading parts of an id until it fits, then leading signs."""
+    while len(part) > _NAME and (dot := _DOT.search(part)):
+        part = part[dot.end() :]
     return part if len(part) <= _NAME else "…" + part[-_NAME:]
 
 

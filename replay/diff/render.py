@@ -142,6 +142,8 @@ class _Text:
         if pair.left.arguments == pair.right.arguments:
             field = Difference("", "changed", pair.left.observation, pair.right.observation)
             one, two = around(field, self._width)
+            if (one, _notes(pair.left)) == (two, _notes(pair.right)):
+                return f"{head}both {self._action(pair.left)}"
             return (
                 f"{head}both {describe_action(pair.left)}\n"
                 f"{room}  {self._left} got {one}{_notes(pair.left)}\n"
