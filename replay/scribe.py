@@ -76,28 +76,23 @@ class Scribe:
 
         Returns:
             The fact, and the redacted values of its payloads by column.
-
-        Raises:
-            ValueError: ``raw`` is no fact.
         """
         made = FACT.validate_python(raw)
         changes: dict[str, Any] = {**self._ids(made.timestamp_ns), **(fields or {})}
         kept: list[Blob] = []
         values: dict[str, JsonValue] = {}
-        for name in _PAYLOADS:
-            payload = getattr(made, name, None)
-            if isinstance(payload, Payload) and payload.blob is not None and payload.blob in blobs:
-                value = parse_json(blobs[payload.blob])
-                changes[name], values[name] = self._kept(value, payload, kept)
+        for name, payload in _payloads_of(made, blobs):
+            value = parse_json(blobs[payload.blob or ""])
+            changes[name], values[name] = self._kept(value, payload, kept)
         if observation is not None:
             changes |= self._answered(observation, kept)
-        if isinstance(made, LlmCallBegun) and isinstance(values.get("argument"), dict):
-            changes["prompt_hash"] = hash_prompt(values["argument"]).prompt  # type: ignore[arg-type]  # a dict, as just seen
+        request = values.get("argument")
+        if isinstance(made, LlmCallBegun) and isinstance(request, dict):
+            changes["prompt_hash"] = hash_prompt(request).prompt
         if contract := getattr(made, "contract", None):
             kept.append(_checked(contract, blobs[contract]))
         if isinstance(made, RunBegun) and self.root is None:
             changes |= self.run_fields
-            changes["attributes"] = {**made.attributes, **changes.get("attributes", {})}
             self.root = made.span_id
         own = made.model_copy(update=changes)
         if isinstance(own, RunEnded) and own.span_id == self.root:
@@ -222,6 +217,12 @@ class Scribe:
     def _keep(self, blobs: list[Blob]) -> None:
         for blob in blobs:
             self.blobs[blob.digest] = blob
+
+
+def _payloads_of(fact: Fact, blobs: Mapping[str, str]) -> list[tuple[str, Payload]]:
+    """The payloads of ``fact`` whose text came with it, by column."""
+    found = [(name, getattr(fact, name, None)) for name in _PAYLOADS]
+    return [(name, p) for name, p in found if isinstance(p, Payload) and p.blob in blobs]
 
 
 def _blob(value: JsonValue) -> Blob:

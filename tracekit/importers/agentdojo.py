@@ -67,11 +67,8 @@ def _head(path: Path, source: Source, document: dict[str, Any]) -> RunHead:
         for name in ("suite_name", "user_task_id", "attack_type", "injection_task_id")
     )
     pipeline, placed = _pipeline(path, kind, document, [suite, task, attack, f"{injection}.json"])
-    parts = [
-        suite,
-        task,
-        *([attack, injection] if (attack, injection) != ("none", "none") else ["none"]),
-    ]
+    attacked = (attack, injection) != ("none", "none")
+    parts = [suite, task, *([attack, injection] if attacked else ["none"])]
     model, defence = _model_and_defence(pipeline, kind)
     started = _timestamp(document.get("evaluation_timestamp"))
     permissions = document.get("tool_permission")
