@@ -25,6 +25,9 @@ class CommandLine(NamedTuple):
 
 
 COMMANDS: dict[str, CommandLine] = {
+    "case": CommandLine(
+        "tracekit.cli.cases:case", "Run, show and check cases: failures kept as files."
+    ),
     "compact": CommandLine(
         "tracekit.cli.keeping:compact", "Settle journals, join small files and remove left-overs."
     ),

@@ -1,0 +1,108 @@
+"""Looks for what makes a case worthless though it can be read.
+
+No planner is imported for it: names are looked up in the source text of their modules.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from replay.case import Case
+from replay.case.model import patterns
+from tracekit.redact import scan
+
+
+def lint_case(case: Case) -> list[str]:
+    """Return what is wrong with a case, each in a sentence."""
+    return [*_secrets(case), *_names(case), *_tools(case), *_vacuous(case)]
+
+
+def _secrets(case: Case) -> Iterator[str]:
+    for found in scan(case.as_data()):
+        yield f"{found.pointer or '/'} holds what looks like a secret ({found.kind}): redact it"
+
+
+def _names(case: Case) -> Iterator[str]:
+    named = {
+        "planner": case.planner,
+        "source.planner": case.source.planner if case.source else None,
+        "model.script": getattr(case.model, "script", None),
+    }
+    named |= {f"expected.invariants[{n}]": name for n, name in enumerate(case.expected.invariants)}
+    for place, name in named.items():
+        if name is not None and (wrong := _unknown(name)):
+            yield f"{place} is {name!r}: {wrong}"
+
+
+def _unknown(name: str) -> str | None:
+    """Say why ``MOD:OBJ`` cannot be there; None where it can."""
+    module, _, path = name.partition(":")
+    found: list[str] | None = [str(Path.cwd()), *(entry or "." for entry in sys.path)]
+    spec = None
+    for depth in range(1, module.count(".") + 2):
+        full = ".".join(module.split(".")[:depth])
+        spec = PathFinder.find_spec(full, found) if found is not None else None
+        if spec is None:
+            return f"there is no module {full!r}"
+        places = spec.submodule_search_locations
+        found = list(places) if places is not None else None
+    origin = Path(spec.origin) if spec is not None and spec.origin else None
+    if origin is None or origin.suffix != ".py":
+        return None
+    first = path.split(".")[0]
+    defined = _defined(ast.parse(origin.read_bytes()))
+    if first in defined or "*" in defined or "__getattr__" in defined:
+        return None
+    return f"{module} defines no {first!r}"
+
+
+def _defined(node: ast.AST) -> set[str]:
+    """The names that a module may define at its top, also under conditions; ``*`` for any."""
+    names: set[str] = set()
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(child.name)
+        elif isinstance(child, (ast.Import, ast.ImportFrom)):
+            names |= {(a.asname or a.name).split(".")[0] for a in child.names}
+        elif isinstance(child, ast.Name):
+            names.add(child.id)
+        else:
+            names |= _defined(child)
+    return names
+
+
+def _tools(case: Case) -> Iterator[str]:
+    offered = {tool.name for tool in case.tools}
+    known = offered | {fixture.tool for fixture in case.observations}
+    for fixture in case.observations:
+        if offered and fixture.tool not in offered:
+            yield f"observation {fixture.id}: {fixture.tool} is not among the tools"
+    expected = case.expected
+    named = [(p.tool, "required_tools") for p in patterns(expected.required_tools)]
+    named += [(tool, "call_limits") for tool in expected.call_limits]
+    named += [(rule.tool, "arguments") for rule in expected.arguments]
+    named += [(p.tool, "forbidden_tools") for p in patterns(expected.forbidden_tools) if offered]
+    for tool, field in named:
+        if tool not in known:
+            yield f"expected.{field} names {tool}, which the planner is not offered"
+
+
+def _vacuous(case: Case) -> Iterator[str]:
+    expected = case.expected
+    asks = (
+        expected.required_tools,
+        expected.arguments,
+        expected.evidence,
+        expected.consumed,
+        expected.invariants,
+        expected.answer is not None and expected.answer.required,
+    )
+    if not any(asks):
+        yield (
+            "a planner that does nothing would pass: name in expected.consumed the observations"
+            " that it must have been given, or require an answer or a tool"
+        )

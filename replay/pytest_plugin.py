@@ -1,0 +1,179 @@
+"""Collects ``*.case.yaml`` files and runs each as a test.
+
+pytest imports this in every run of every project that has tracekit installed, so nothing but pytest
+is imported before the first case file is met.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from replay.case import Case
+    from replay.caserun import CaseRunner
+    from tracekit.errors import TracekitError
+
+_SUFFIX = ".case.yaml"
+_MOST_RUNNERS = 4
+"""Planners that stand ready at the same time; each is a process."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of cases."""
+    group = parser.getgroup("tracekit", "tracekit cases (*.case.yaml)")
+    group.addoption(
+        "--planner",
+        metavar="MOD:OBJ",
+        help="planner to run cases with; each case's own where not given",
+    )
+    group.addoption(
+        "--repeat",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="run each case N times; it has to pass every time",
+    )
+    group.addoption(
+        "--live",
+        action="store_true",
+        help="ask a live model wherever a planner of a case asks one: OPENAI_BASE_URL, "
+        "OPENAI_API_KEY",
+    )
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect a case file."""
+    if file_path.name.endswith(_SUFFIX):
+        found: CaseFile = CaseFile.from_parent(parent, path=file_path)
+        return found
+    return None
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the planners' processes."""
+    runners = session.config.stash.get(_RUNNERS, None)
+    if runners is not None:
+        runners.close()
+
+
+class CaseFile(pytest.File):
+    """A file that holds one case."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Read the case; a malformed one is an error of the collection."""
+        from replay.case import read_case
+        from tracekit.errors import CaseError
+
+        try:
+            case = read_case(self.path)
+        except CaseError as error:
+            raise self.CollectError(str(error)) from error
+        yield CaseItem.from_parent(self, name=case.name, case=case)
+
+
+class CaseNotPassed(Exception):  # its text is the whole report
+    """A case did not pass."""
+
+
+class CaseItem(pytest.Item):
+    """One case as a test."""
+
+    def __init__(self, *, case: Case, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.case = case
+
+    def runtest(self) -> None:
+        """Run the case; it passes where the planner passes it every time."""
+        from replay.caserun.wording import describe_result
+
+        planner = self.config.getoption("planner") or self.case.planner
+        if planner is None:
+            raise CaseNotPassed(
+                f"{self.case.name}: no planner to run; name one with --planner MOD:OBJ,"
+                " or in the case as 'planner'"
+            )
+        runner = _runners(self.config).get(planner)
+        times = self.config.getoption("repeat")
+        for number in range(1, times + 1):
+            result = runner.run(self.case)
+            if not result.passed:
+                which = f"in run {number} of {times}: " if times > 1 else ""
+                raise CaseNotPassed(which + describe_result(result, path=self._shown_path()))
+
+    def _shown_path(self) -> str:
+        try:
+            return str(self.path.relative_to(self.config.invocation_params.dir))
+        except ValueError:
+            return str(self.path)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show what is wrong, without a traceback of tracekit."""
+        from tracekit.errors import TracekitError
+
+        if isinstance(excinfo.value, (CaseNotPassed, TracekitError)):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Name the case in the report."""
+        return self.path, None, self.name
+
+
+class _Runners:
+    """The planners that stand ready, the one used last at the end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._ready: OrderedDict[str, CaseRunner] = OrderedDict()
+        self._broken: dict[str, TracekitError] = {}
+
+    def get(self, planner: str) -> CaseRunner:
+        """Return the runner of a planner, and start it where it is not ready yet."""
+        from tracekit.errors import TracekitError
+
+        if planner in self._broken:
+            raise self._broken[planner]
+        if planner not in self._ready:
+            while len(self._ready) >= _MOST_RUNNERS:
+                self._ready.popitem(last=False)[1].__exit__(None, None, None)
+            try:
+                self._ready[planner] = self._start(planner)
+            except TracekitError as error:
+                self._broken[planner] = error
+                raise
+        self._ready.move_to_end(planner)
+        return self._ready[planner]
+
+    def _start(self, planner: str) -> CaseRunner:
+        from replay.caserun import CaseRunner
+        from replay.replayer import ReplayOptions
+
+        options = ReplayOptions(
+            model="live" if self._config.getoption("live") else "recorded",
+            path=(str(self._config.rootpath),),
+        )
+        return CaseRunner(planner, options=options).__enter__()
+
+    def close(self) -> None:
+        """End the planners' processes."""
+        while self._ready:
+            self._ready.popitem()[1].__exit__(None, None, None)
+
+
+_RUNNERS = pytest.StashKey[_Runners]()
+
+
+def _runners(config: pytest.Config) -> _Runners:
+    return config.stash.setdefault(_RUNNERS, _Runners(config))
