@@ -2,7 +2,23 @@
 
 ``problem`` owns the question and its cost, ``passes`` know how to leave parts out, ``layers`` say
 what the parts of a case are, ``provenance`` where to look first, ``question`` which failure is
-meant, ``judge`` whether a candidate still shows it, and ``emission`` writes the file.
+meant, ``judge`` whether a candidate still shows it, ``proof`` that the case means something, and
+``emission`` writes the file.
 """
 
 from __future__ import annotations
+
+from replay.distill.distilling import DistillOptions, distill_run
+from replay.distill.outcome import DistillResult, Extent
+from replay.distill.problem import Budget, Problem
+from replay.distill.question import Wish
+
+__all__ = [
+    "Budget",
+    "DistillOptions",
+    "DistillResult",
+    "Extent",
+    "Problem",
+    "Wish",
+    "distill_run",
+]

@@ -145,7 +145,7 @@ def draft_of(
         name=record.agent or "case",
         layer=layer,
         model=model,
-        input=words if deciding else record.input.value,
+        input=(None if len(opening) > 1 else words) if deciding else record.input.value,
         input_types={} if deciding else dict(record.input.types),
         history=tuple(_said(message) for message in opening) if len(opening) > 1 else (),
         identity={
@@ -199,6 +199,7 @@ def _fixture(call: Call, name: str, *, repeats: bool) -> Fixture:
         "tool": call.tool,
         "arguments": call.arguments if isinstance(call.arguments, dict) else None,
         "delay_ms": round((call.latency_ns or 0) / 1e6, 3),
+        "types": dict(observed.types),
     }
     if repeats:
         given["times"] = "every"
@@ -210,7 +211,6 @@ def _fixture(call: Call, name: str, *, repeats: bool) -> Fixture:
         )
     else:
         given["returns"] = observed.value
-        given["types"] = dict(observed.types)
     return Fixture(**given)
 
 

@@ -128,7 +128,7 @@ class History:
         kept = tuple(s for at, s in enumerate(whole.case.history) if at not in parts)
         if not kept:
             return whole
-        if len(kept) == 1 and kept[0].role == "user" and isinstance(whole.case.input, str):
+        if len(kept) == 1 and kept[0].role == "user":
             return whole.but(history=(), input=kept[0].content)
         return whole.but(history=kept)
 
@@ -208,6 +208,7 @@ class Details:
                 changed["arguments"] = None
             if ("fault", fixture.id) in parts and fixture.error is not None:
                 changed["error"] = fixture.error.model_copy(update={"value": None})
+                changed["types"] = {}
             fixtures.append(fixture.model_copy(update=changed) if changed else fixture)
         return whole.but(
             observations=tuple(fixtures),

@@ -133,12 +133,19 @@ def _needed_parts(problem: Problem[T], layers: Sequence[Layer[T]]) -> Iterable[P
             yield Proof(layer.name, part, layer.label(whole, part))
 
 
-def reduce(problem: Problem[T], layers: Sequence[Layer[T]]) -> tuple[Proof, ...]:
+def reduce(
+    problem: Problem[T], layers: Sequence[Layer[T]], singly: Sequence[Layer[T]] | None = None
+) -> tuple[Proof, ...]:
     """Shrink the best of ``problem`` until no single part can be left out any more.
+
+    Args:
+        problem: What to shrink.
+        layers: How to take it apart, the coarse ways first.
+        singly: The ways whose parts are tried one by one at the end; default ``layers``.
 
     Raises:
         Spent: the budget is used up; the best so far stands.
     """
     for layer in layers:
         keep_needed(problem, layer)
-    return prove(problem, layers)
+    return prove(problem, layers if singly is None else singly)

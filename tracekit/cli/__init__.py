@@ -34,6 +34,10 @@ COMMANDS: dict[str, CommandLine] = {
     "diff": CommandLine(
         "tracekit.cli.comparing:diff", "Compare two runs and name the first step where they part."
     ),
+    "distill": CommandLine(
+        "tracekit.cli.distilling:distill",
+        "Reduce a failing run to the smallest case that fails for the same reason.",
+    ),
     "doctor": CommandLine(
         "tracekit.cli.keeping:doctor", "Tell how the store is: damage, loss, journals, permissions."
     ),

@@ -1,0 +1,402 @@
+"""Distills a recorded run: finds the failure, shrinks what shows it, proves it, writes it down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from replay.case import Case, Expected, ModelScript, Reply, Source
+from replay.caserun import CaseResult, CaseRunner
+from replay.distill import question
+from replay.distill.draft import Draft, draft_of
+from replay.distill.emission import check_no_secrets, render, slug, write_new
+from replay.distill.judge import Judge, Target, key_of, offending_call
+from replay.distill.layers import all_layers, final_layers
+from replay.distill.outcome import DistillResult, Extent
+from replay.distill.passes import Proof, reduce
+from replay.distill.problem import Budget, Problem, Spent
+from replay.distill.proof import (
+    check_it_can_pass,
+    check_it_is_not_vacuous,
+    passing_script,
+    script_of,
+)
+from replay.distill.provenance import Flow, flow_into, slices
+from replay.distill.question import Choice, Wish
+from replay.oracles import OracleFinding
+from replay.replayer import ReplayOptions, check_replayable, importable
+from tracekit import conditions
+from tracekit.configuration import store_path
+from tracekit.errors import DistillError
+from tracekit.store import Store, open_store
+from tracekit.trajectory import Trajectory
+
+Progress = Callable[[Problem[Draft]], None]
+_TRIES = 5
+"""How often the failing planner is run on the whole case, to see whether it always fails."""
+_TRIES_LIVE = 2
+_RATE_TRIES = 20
+"""How often, where it does not, to say how often."""
+
+
+@dataclass(frozen=True)
+class DistillOptions:
+    """How a run is distilled."""
+
+    wish: Wish = field(default_factory=Wish)
+    model: Literal["recorded", "live", "scripted"] = "recorded"
+    script: str | None = None
+    """``MOD:OBJ`` of a function from the request to the reply; for ``scripted``."""
+    budget: Budget = field(default_factory=Budget)
+    replay: ReplayOptions = field(default_factory=ReplayOptions)
+    """Isolation, limits and environment of the planners."""
+    out: Path | None = None
+    """Folder that the case is written to; None writes nothing."""
+    name: str | None = None
+    """What the case is called."""
+
+    @property
+    def running(self) -> ReplayOptions:
+        """How planners are run on candidates."""
+        if self.model == "recorded":
+            return self.replay
+        return replace(self.replay, model=self.model, model_script=self.script)
+
+
+def distill_run(
+    run_id: str,
+    *,
+    planner: str | object,
+    fixed: str | object | None = None,
+    store: str | Path | Store | None = None,
+    options: DistillOptions | None = None,
+    progress: Progress | None = None,
+) -> DistillResult:
+    """Reduce a failing run to the smallest case that still fails for the same reason.
+
+    Args:
+        run_id: The recorded run, or an unambiguous prefix of its id.
+        planner: The planner that fails.
+        fixed: One that does right; without it the case says that the fix is unproven.
+        store: The store, or its path; default ``$TRACEKIT_STORE``, else ``.tracekit``.
+        options: Which failure, who answers prompts, how much it may cost, where to write.
+        progress: Told of each candidate.
+
+    Raises:
+        RunNotFound: there is no such run.
+        DistillError: the planner does not fail, only sometimes, or in several ways; or the case
+            would prove nothing.
+        PlannerError: a planner cannot be loaded or called.
+    """
+    kept = (
+        store if not isinstance(store, (str, Path, type(None))) else open_store(store_path(store))
+    )
+    record = kept.trajectory(kept.resolve(run_id))
+    work = _Work(record, planner, fixed, options or DistillOptions())
+    return work.distilled(progress)
+
+
+class _Work:
+    """One distillation."""
+
+    def __init__(
+        self,
+        record: Trajectory,
+        planner: str | object,
+        fixed: str | object | None,
+        options: DistillOptions,
+    ) -> None:
+        self.record = record
+        self.planner = planner
+        self.fixed = fixed
+        self.options = options
+        self.runs = 0
+        self.remarks: list[str] = []
+        self._offending: int | None = None
+
+    def distilled(self, progress: Progress | None) -> DistillResult:
+        began = conditions.monotonic_ns()
+        with self._runners() as (failing, fixed):
+            start = self._start(failing)
+            target = self._target(start, failing, fixed)
+            judge = Judge(failing, fixed, target)
+            if not judge(start):
+                raise DistillError(
+                    f"the whole run is no case: {judge.notes[key_of(start)]}",
+                    hint="see what the planners do with: tracekit replay",
+                )
+            problem = Problem(
+                start,
+                fails=judge,
+                size=lambda draft: draft.size,
+                key=key_of,
+                budget=self.options.budget,
+                clock=lambda: conditions.monotonic_ns() / 1e9,
+                progress=progress,
+            )
+            proofs, stopped = _reduced(problem, target, self._offending)
+        self.runs += judge.runs
+        final, failure = self._final(_short_ids(problem.best), target, minimal=stopped is None)
+        comments = _comments(problem.best, proofs, judge)
+        before, after = _extent(start), _extent(problem.best)
+        notes = [
+            f"run {self.record.run_id}: {before} -> {after}",
+            f"what goes wrong: {failure}",
+            f"1-minimal: each of its {len(proofs)} parts was left out alone, and is needed"
+            if stopped is None
+            else f"not minimal: stopped early, {stopped}",
+        ]
+        text = render(final, notes=notes, comments=comments)
+        check_no_secrets(final, text)
+        path = None
+        if self.options.out is not None:
+            path = write_new(self.options.out, final.name, text)
+        return DistillResult(
+            case=final,
+            text=text,
+            path=path,
+            run_id=self.record.run_id,
+            planner=failing.planner_name,
+            fixed=fixed.planner_name if fixed else None,
+            failure=failure,
+            before=before,
+            after=after,
+            calls=problem.calls,
+            cached=problem.cached,
+            runs=self.runs,
+            seconds=(conditions.monotonic_ns() - began) / 1e9,
+            minimal=stopped is None,
+            tried=len(proofs),
+            stopped=stopped,
+            remarks=tuple(self.remarks),
+        )
+
+    @contextmanager
+    def _runners(self) -> Iterator[tuple[CaseRunner, CaseRunner | None]]:
+        with ExitStack() as stack:
+            running = self.options.running
+            failing = stack.enter_context(CaseRunner(self.planner, options=running))
+            fixed = None
+            if self.fixed is not None:
+                fixed = stack.enter_context(CaseRunner(self.fixed, options=running))
+            yield failing, fixed
+
+    # --- before -----------------------------------------------------------------------------------
+
+    def _start(self, failing: CaseRunner) -> Draft:
+        """The whole run as a case."""
+        check_replayable(self.record, deciding=failing.deciding)
+        model: Any = None
+        if self.options.model == "live":
+            model = "live"
+        elif self.options.model == "scripted":
+            model = ModelScript(script=self.options.script)
+        elif not failing.deciding and (replies := _replies(self.record)):
+            model = ModelScript(replies=replies)
+            self.remarks.append(
+                "the model is the recorded one, which answers recorded prompts only, so nothing "
+                "inside what it is shown can be left out: use --model live or --model scripted"
+            )
+        return draft_of(
+            self.record,
+            kind="decide" if failing.deciding else "agent",
+            layer=self._layer(failing, model),
+            model=model,
+        )
+
+    def _layer(self, failing: CaseRunner, model: Any) -> str:
+        if model == "live":
+            return "live model"
+        if isinstance(model, ModelScript):
+            return f"planner with {'scripted' if model.script else 'recorded'} model"
+        return "planner"
+
+    def _target(self, start: Draft, failing: CaseRunner, fixed: CaseRunner | None) -> Target:
+        """Find out which failure is meant, and that it always happens."""
+        bare = question.bare(start.case)
+        seen = self._run(failing, bare)
+        right = self._run(fixed, bare) if fixed else None
+        choice, *others = question.choose(self.options.wish, seen, right, writes=start.writes)
+        if others and not self.options.wish.says_something:
+            names = ", ".join(other.name for other in others)
+            self.remarks.append(f"also seen, for a case of its own with --signature: {names}")
+        expected = question.strengthened(choice.expected, seen, right, offending=choice.key)
+        case = start.case.model_copy(update={"expected": expected})
+        full, found = self._always(failing, case, choice)
+        if fixed is not None:
+            self._check_fixed(fixed, case)
+        flow = Flow(found.tool or "")
+        call = offending_call(full, found)
+        if call is not None:
+            flow = flow_into(call.tool, call.arguments, start)
+            self._offending = call.decision
+        unanswered = {step.name for one in (full, right) if one for step in one.unmatched}
+        return Target(
+            reason=found.signature,
+            expected=expected,
+            flow=flow,
+            unanswered=frozenset(unanswered),
+            consumes=bool(full.consumed),
+        )
+
+    def _always(
+        self, failing: CaseRunner, case: Case, choice: Choice
+    ) -> tuple[CaseResult, OracleFinding]:
+        """Run the planner several times on the whole case; it has to fail each time alike."""
+        tries = _TRIES_LIVE if self.options.model == "live" else _TRIES
+        results = [self._run(failing, case) for _ in range(tries)]
+        found = [_finding(result, choice) for result in results]
+        kept = [finding for finding in found if finding is not None]
+        if not kept:
+            raise DistillError(
+                f"{failing.planner_name} does not fail so on the whole run "
+                f"({choice.name}): {question.did(results[0])}",
+                hint="leave the choice out to be shown what is seen",
+            )
+        if len(kept) < len(found) or len({finding.signature for finding in kept}) > 1:
+            more = 0 if self.options.model == "live" else _RATE_TRIES - tries
+            found += [_finding(self._run(failing, case), choice) for _ in range(more)]
+            often = sum(finding is not None for finding in found)
+            raise DistillError(
+                f"{failing.planner_name} is flaky {often}/{len(found)}: it fails only sometimes on "
+                "the same case, so no smaller one can be trusted",
+                hint="take chance and time from tracekit.conditions, or a model with temperature 0",
+            )
+        return results[0], kept[0]
+
+    def _check_fixed(self, fixed: CaseRunner, case: Case) -> None:
+        for _ in range(_TRIES_LIVE):
+            seen = self._run(fixed, case)
+            if not seen.passed:
+                raise DistillError(
+                    f"{fixed.planner_name} does not pass the whole run either: {seen.verdict}",
+                    hint="--fixed names a planner that does right; leave it out if there is none",
+                )
+
+    def _run(self, runner: CaseRunner, case: Case) -> CaseResult:
+        self.runs += 1
+        return runner.run(case)
+
+    # --- after ------------------------------------------------------------------------------------
+
+    def _final(self, best: Draft, target: Target, *, minimal: bool) -> tuple[Case, str]:
+        """Fill in what the case says of itself, and show in fresh processes that it is true."""
+        with self._runners() as (failing, fixed):
+            judge = Judge(failing, fixed, target)
+            expected = target.expected.model_copy(update={"consumed": judge.consumed(best)})
+            case = self._described(best, expected, target, minimal=minimal)
+            seen = self._run(failing, case)
+            found = next((f for f in seen.findings if f.signature == target.reason), None)
+            if found is None:
+                raise DistillError(
+                    f"flaky: in a fresh process {failing.planner_name} does not fail any more: "
+                    f"{seen.verdict}"
+                )
+            right = self._run(fixed, case) if fixed else None
+        if right is not None and not right.passed:
+            raise DistillError(
+                f"flaky: in a fresh process {right.planner} does not pass any more: {right.verdict}"
+            )
+        green = passing_script(seen, expected, found)
+        if right is None:
+            check_it_can_pass(case, green, self.options.replay)
+        scripts = [script_of(seen), green, *([script_of(right)] if right else [])]
+        check_it_is_not_vacuous(case, scripts, self.options.replay)
+        return case, found.text
+
+    def _described(self, best: Draft, expected: Expected, target: Target, *, minimal: bool) -> Case:
+        failing = _spec(self.planner)
+        subject = self.record.task_id or self.record.agent
+        reason = target.reason
+        name = self.options.name or slug(subject, reason.tool or reason.error or reason.oracle)
+        fields = {
+            "name": name,
+            "source": Source(run=self.record.run_id, planner=failing),
+            "planner": failing,
+            "reason": reason,
+            "fix": "proven" if self.fixed is not None else "unproven",
+            "minimal": minimal,
+            "expected": expected,
+        }
+        data = best.case.model_copy(update=fields).as_data()
+        return Case.model_validate(data)
+
+
+def _reduced(
+    problem: Problem[Draft], target: Target, offending: int | None
+) -> tuple[tuple[Proof, ...], str | None]:
+    """Shrink; say what was proved, or why it ended early."""
+    needles = target.flow.needles
+    try:
+        for candidate in slices(problem.best, target.flow, offending):
+            if problem.consider(candidate):
+                break
+        return reduce(problem, all_layers(problem.best, needles), final_layers(needles)), None
+    except Spent as spent:
+        return (), str(spent)
+    except KeyboardInterrupt:
+        return (), "it was interrupted"
+
+
+def _finding(result: CaseResult, choice: Choice) -> OracleFinding | None:
+    for found in result.findings:
+        about = (found.tool, found.error, found.pointer)
+        if found.oracle == choice.oracle and (choice.key is None or choice.key in about):
+            return found
+    return None
+
+
+def _replies(record: Trajectory) -> tuple[Reply, ...]:
+    return tuple(
+        Reply(value=model.reply.value, prompt=model.prompt_hash)
+        for model in record.model_calls
+        if model.covered_by is None and model.reply.state == "captured"
+    )
+
+
+def _extent(draft: Draft) -> Extent:
+    case = draft.case
+    return Extent(len(case.observations), draft.shown, len(case.script))
+
+
+def _comments(best: Draft, proofs: Sequence[Proof], judge: Judge) -> dict[tuple[str, int], str]:
+    """Where each observation and decision came from, and what leaving it out does."""
+    effects = {(proof.layer, proof.part): _effect(best, proof, judge) for proof in proofs}
+    comments: dict[tuple[str, int], str] = {}
+    for place, fixture in enumerate(best.case.observations):
+        effect = effects.get(("observations", fixture.id))
+        comments["observations", place] = _comment(best.seen[fixture.id], effect)
+    for place, number in enumerate(best.numbers):
+        comments["script", place] = _comment(
+            number, effects.get(("scripted calls", (number, None)))
+        )
+    return comments
+
+
+def _comment(number: int, effect: str | None) -> str:
+    came = f"decision {number} of the run"
+    return came if effect is None else f"{came}; without it: {effect}"
+
+
+def _effect(best: Draft, proof: Proof, judge: Judge) -> str | None:
+    layer = next(layer for layer in final_layers(()) if layer.name == proof.layer)
+    return judge.notes.get(key_of(layer.without(best, [proof.part])))
+
+
+def _short_ids(draft: Draft) -> Draft:
+    """Name an observation by its tool alone where it is the only one left of it."""
+    tools = Counter(fixture.tool for fixture in draft.case.observations)
+    fixtures, seen = [], {}
+    for fixture in draft.case.observations:
+        name = fixture.tool if tools[fixture.tool] == 1 else fixture.id
+        fixtures.append(fixture.model_copy(update={"id": name}))
+        seen[name] = draft.seen[fixture.id]
+    return replace(draft.but(observations=tuple(fixtures)), seen=seen)
+
+
+def _spec(planner: str | object) -> str | None:
+    return planner if isinstance(planner, str) else importable(planner)

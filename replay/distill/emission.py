@@ -1,0 +1,104 @@
+"""The case as a file: what a person would have written, and where each part of it came from."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from replay.case import SUFFIX, Case, dump_case, parse_case
+from tracekit.errors import CaseError, DistillError
+from tracekit.redact import scan
+
+Comments = Mapping[tuple[str, int], str]
+"""Field of the case and place in its list → what to say above it."""
+
+
+def render(case: Case, *, notes: Sequence[str], comments: Comments) -> str:
+    """Return the file's text with its comments.
+
+    Raises:
+        CaseError: it would be read as something else.
+    """
+    text = dump_case(case, notes=notes)
+    lines = text.splitlines(keepends=True)
+    for line, comment in sorted(_placed(text, comments), reverse=True):
+        lines.insert(line, f"# {' '.join(comment.split())}\n")
+    commented = "".join(lines)
+    return commented if parse_case(commented).as_data() == case.as_data() else text
+
+
+def _placed(text: str, comments: Comments) -> Iterator[tuple[int, str]]:
+    """Find the lines that comments go above, counted from 0."""
+    root = yaml.compose(text, yaml.SafeLoader)
+    assert isinstance(root, yaml.MappingNode)
+    for key, value in root.value:
+        if (key.value, -1) in comments:
+            yield key.start_mark.line, comments[key.value, -1]
+        if not isinstance(value, yaml.SequenceNode):
+            continue
+        for place, item in enumerate(value.value):
+            if (key.value, place) in comments and item.start_mark.line > key.start_mark.line:
+                yield item.start_mark.line, comments[key.value, place]
+
+
+def check_no_secrets(case: Case, text: str) -> None:
+    """Refuse a case that holds something which redaction would have removed.
+
+    Raises:
+        DistillError: it does; the message says where, not what.
+    """
+    found = scan(case.as_data()) or scan(text)
+    if found:
+        places = ", ".join(f"{f.pointer or 'a comment'} ({f.kind})" for f in found[:5])
+        raise DistillError(
+            f"the case would hold what looks like a secret, so nothing is written: {places}",
+            hint="record the run with redaction on, or add a rule for it",
+        )
+
+
+def write_new(folder: Path, name: str, text: str) -> Path:
+    """Write a case file, whole or not at all; another case of that name is left alone.
+
+    Returns:
+        Where it is: under the name, or under the name and a number; an equal file is taken as is.
+
+    Raises:
+        CaseError: it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        number, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
+        try:
+            with os.fdopen(number, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(temporary).chmod(0o644)
+            return _linked(Path(temporary), folder, name, text)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+    except OSError as error:
+        raise CaseError(f"cannot be written: {error.strerror}", path=str(folder)) from error
+
+
+def _linked(temporary: Path, folder: Path, name: str, text: str) -> Path:
+    count = 1
+    while True:
+        target = folder / f"{name if count == 1 else f'{name}-{count}'}{SUFFIX}"
+        try:
+            target.hardlink_to(temporary)
+        except FileExistsError:
+            if target.read_text("utf-8", errors="replace") == text:
+                return target
+            count += 1
+        else:
+            return target
+
+
+def slug(*parts: str) -> str:
+    """A name for a file, from what the case is about."""
+    joined = "-".join(part for part in parts if part)
+    return re.sub(r"[^\w.]+", "-", joined).strip("-.")[:80] or "case"

@@ -1,0 +1,159 @@
+"""Whether a candidate still shows the failure that is meant, and is worth being a case.
+
+It does if the failing planner fails for the same reason with the same values, on nothing but what
+the candidate holds, and the fixed planner passes having seen what the failure rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from replay.case import Case, Expected, Reason
+from replay.case.schema import same
+from replay.caserun import CaseResult, CaseRunner
+from replay.distill.draft import Draft
+from replay.distill.provenance import Flow
+from replay.oracles import OracleFinding
+from tracekit import jsontree
+from tracekit.canonical import digest
+from tracekit.errors import PointerNotFound
+from tracekit.trajectory import Call
+
+
+@dataclass(frozen=True)
+class Target:
+    """The failure that is meant."""
+
+    reason: Reason
+    expected: Expected
+    flow: Flow
+    unanswered: frozenset[str] = frozenset()
+    """Tools that were asked in vain on the whole run already."""
+    consumes: bool = True
+    """Whether the failure comes after an observation."""
+
+
+@dataclass
+class Judge:
+    """Answers the question of a reduction."""
+
+    failing: CaseRunner
+    fixed: CaseRunner | None
+    target: Target
+    notes: dict[str, str] = field(default_factory=dict)
+    """Digest of a candidate → why it is none."""
+    runs: int = 0
+    """How often a planner was run."""
+
+    def __call__(self, draft: Draft) -> bool:
+        """Whether the candidate is as good as the whole run."""
+        why = self._objection(draft)
+        if why is not None:
+            self.notes[key_of(draft)] = why
+        return why is None
+
+    def consumed(self, draft: Draft) -> tuple[str, ...]:
+        """The observations that a planner must have been given for the case to say anything."""
+        case = draft.case.model_copy(update={"expected": self.target.expected})
+        seen = self._run(self.failing, case)
+        names = _seen_before(seen, self._found(seen))
+        if self.fixed is not None:
+            given = self._run(self.fixed, case).consumed
+            names = [name for name in names if name in given]
+        return tuple(dict.fromkeys(names))
+
+    def _objection(self, draft: Draft) -> str | None:
+        case = draft.case.model_copy(update={"expected": self.target.expected})
+        seen = self._run(self.failing, case)
+        found = self._found(seen)
+        if found is None:
+            others = ", ".join(str(finding.signature) for finding in seen.findings)
+            return f"fails otherwise: {others}" if others else _passing(seen)
+        objection = self._other_call(found, seen) or self._unanswered(seen, found)
+        if objection is not None:
+            return objection
+        names = _seen_before(seen, found)
+        if self.target.consumes and not names:
+            return "rests on no observation"
+        return self._fix_objection(case, names)
+
+    def _found(self, seen: CaseResult) -> OracleFinding | None:
+        return next((f for f in seen.findings if f.signature == self.target.reason), None)
+
+    def _other_call(self, found: OracleFinding, seen: CaseResult) -> str | None:
+        """The same tool with other values is another failure."""
+        pinned = self.target.flow.pinned
+        calls = seen.trajectory.calls if seen.trajectory else ()
+        near = [call for call in calls if call.tool == found.tool]
+        if not pinned or not near or any(_holds(call, pinned) for call in near):
+            return None
+        return f"{found.tool} is called with other values"
+
+    def _unanswered(self, seen: CaseResult, found: OracleFinding) -> str | None:
+        """What comes after a call without an answer is no evidence."""
+        until = _place_of(seen, found)
+        for step in seen.answered[:until]:
+            if step.answer.rung == "error" and step.name not in self.target.unanswered:
+                return f"{step.name} has no answer"
+        return None
+
+    def _fix_objection(self, case: Case, names: list[str]) -> str | None:
+        if self.fixed is None:
+            return None
+        right = self._run(self.fixed, case)
+        if not right.passed:
+            return f"the fixed planner does not pass: {right.verdict}"
+        for step in right.unmatched:
+            if step.name not in self.target.unanswered:
+                return f"the fixed planner's {step.name} has no answer"
+        shared = set(names) & set(right.consumed)
+        if self.target.consumes and not shared:
+            return "the fixed planner is shown nothing of it"
+        unseen = [n for n in names if n in self.target.flow.carriers and n not in shared]
+        return f"the fixed planner is not shown {unseen[0]}" if unseen else None
+
+    def _run(self, runner: CaseRunner, case: Case) -> CaseResult:
+        self.runs += 1
+        return runner.run(case)
+
+
+def key_of(draft: Draft) -> str:
+    """What makes two candidates the same one."""
+    return digest(draft.case.as_data())
+
+
+def offending_call(seen: CaseResult, found: OracleFinding) -> Call | None:
+    """The call at fault, where the finding is about one."""
+    calls = seen.trajectory.calls if seen.trajectory else ()
+    exact = next((call for call in calls if call.event_id == found.event_id), None)
+    return exact or next((call for call in calls if call.tool == found.tool), None)
+
+
+def _place_of(seen: CaseResult, found: OracleFinding) -> int:
+    """How many answers came before the call at fault; all where there is none."""
+    call = offending_call(seen, found)
+    if call is None:
+        return len(seen.answered)
+    spans = [step.span_id for step in seen.answered]
+    return spans.index(call.span_id) if call.span_id in spans else len(spans)
+
+
+def _seen_before(seen: CaseResult, found: OracleFinding | None) -> list[str]:
+    """Observations that were given before the fault."""
+    until = len(seen.answered) if found is None else _place_of(seen, found)
+    return [step.answer.recorded for step in seen.answered[:until] if step.answer.recorded]
+
+
+def _holds(call: Call, pinned: Mapping[str, object]) -> bool:
+    try:
+        return all(
+            same(jsontree.get(call.arguments, pointer), value)  # type: ignore[arg-type]  # JSON, as recorded
+            for pointer, value in pinned.items()
+        )
+    except PointerNotFound:
+        return False
+
+
+def _passing(seen: CaseResult) -> str:
+    return "passes" if seen.verdict.kind == "pass" else str(seen.verdict)

@@ -1,0 +1,106 @@
+"""What a distillation came to, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from replay.case import Case
+
+FORMAT = "tracekit/distill/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much a planner is shown."""
+
+    observations: int
+    bytes: int
+    """Of the observations' values."""
+    decisions: int
+    """In the script."""
+
+    def __str__(self) -> str:
+        many = "observation" if self.observations == 1 else "observations"
+        return f"{self.observations} {many}, {self.bytes:,} bytes"
+
+
+@dataclass(frozen=True)
+class DistillResult:
+    """A case, and what it took to get there."""
+
+    case: Case
+    text: str = field(repr=False)
+    """The file."""
+    path: Path | None
+    """Where it was written; None where it was not."""
+    run_id: str
+    planner: str
+    fixed: str | None
+    failure: str
+    """What goes wrong, in one sentence."""
+    before: Extent
+    after: Extent
+    calls: int
+    """Candidates that were really tried."""
+    cached: int
+    runs: int
+    """How often a planner was run for it."""
+    seconds: float
+    minimal: bool
+    tried: int
+    """Parts that were left out one by one at the end, in vain."""
+    stopped: str | None = None
+    """Why the reduction ended early, if it did."""
+    remarks: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as JSON; ``format`` names the version of its shape."""
+        return {
+            "format": FORMAT,
+            "run_id": self.run_id,
+            "planner": self.planner,
+            "fixed": self.fixed,
+            "path": None if self.path is None else str(self.path),
+            "failure": self.failure,
+            "reason": self.case.reason.model_dump(exclude_none=True) if self.case.reason else None,
+            "fix": self.case.fix,
+            "minimal": self.minimal,
+            "tried": self.tried,
+            "stopped": self.stopped,
+            "before": {"observations": self.before.observations, "bytes": self.before.bytes},
+            "after": {"observations": self.after.observations, "bytes": self.after.bytes},
+            "calls": self.calls,
+            "cached": self.cached,
+            "runs": self.runs,
+            "seconds": round(self.seconds, 3),
+            "remarks": list(self.remarks),
+            "case": self.case.as_data(),
+        }
+
+    def as_text(self) -> str:
+        """Return the result for a person."""
+        lines = [
+            f"failure  {self.failure}",
+            f"went in  {self.before}",
+            f"came out {self.after}",
+            f"cost     {self.calls} candidates ({self.cached} more were known), "
+            f"{self.runs} runs of a planner, {self.seconds:.1f} s",
+            f"minimal  {self._minimal()}",
+            f"fix      {self._fix()}",
+            *(f"note     {remark}" for remark in self.remarks),
+        ]
+        if self.path is not None:
+            lines += [f"case     {self.path}", "", f"pytest {self.path} --planner {self.planner}"]
+        return "\n".join(lines)
+
+    def _minimal(self) -> str:
+        if self.minimal:
+            return f"yes: each of its {self.tried} parts was left out alone, and is needed"
+        return f"no: stopped early, {self.stopped}"
+
+    def _fix(self) -> str:
+        if self.fixed is not None:
+            return f"proven: {self.fixed} passes it"
+        return "unproven: no planner is known that passes; one that leaves out the fault does"

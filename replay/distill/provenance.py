@@ -1,0 +1,143 @@
+"""Where the values of an offending call came from: what was shown that flowed into it.
+
+A value flows if it stands in what the planner was shown before. That is a guess, and nothing rests
+on it but where the reduction looks first: the slice that it proposes is asked about like any other
+candidate. What flowed must stay what it was, or the call would be another one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from replay.distill import pieces, trees
+from replay.distill.draft import Draft
+from replay.distill.layers import Needles, Observations, Offers, Steps, Subtrees, Texts
+from tracekit import jsontree
+from tracekit.canonical import JsonValue, json_text
+
+_SHORTEST = 3
+"""Signs that a value must have to be looked for: shorter ones stand everywhere by chance."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What flowed into one call."""
+
+    tool: str
+    pinned: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Pointer into the arguments → value that was shown before."""
+    needles: Needles = ()
+    """Those values as texts."""
+    carriers: frozenset[str] = frozenset()
+    """Observations that hold one of them."""
+
+
+def flow_into(tool: str, arguments: JsonValue, draft: Draft) -> Flow:
+    """Find what flowed from what ``draft`` shows into a call with these arguments."""
+    shown = {
+        slot.place: json_text(slot.value)
+        for slot in draft.slots()
+        if slot.place[0] != "script" and not _answers(draft, slot.place, tool)
+    }
+    said = [json_text(message.content) for message in draft.case.history]
+    pinned: dict[str, JsonValue] = {}
+    needles: list[str] = []
+    carriers: set[str] = set()
+    for pointer, value in jsontree.walk(arguments):
+        needle = _needle(value)
+        places = [place for place, text in shown.items() if needle and needle in text]
+        if not places and not any(needle and needle in text for text in said):
+            continue
+        pinned[pointer] = value
+        from_observations = [name for kind, name in places if kind in ("observation", "error")]
+        if needle and from_observations and not any(kind == "input" for kind, _ in places):
+            needles.append(needle)
+            carriers |= set(from_observations)
+    return Flow(tool, pinned, tuple(needles) or _words(tool, draft), frozenset(carriers))
+
+
+def slices(draft: Draft, flow: Flow, offending: int | None) -> Iterator[Draft]:
+    """Propose what may be all that matters, the smallest first."""
+    if not flow.needles:
+        return
+    carrying = _carrying(draft, flow.needles)
+    if not carrying:
+        return
+    steps = {draft.seen[name] for name in carrying} | {offending, *draft.numbers[-1:]}
+    first = Steps()
+    slim = first.without(draft, [number for number in first.parts(draft) if number not in steps])
+    observations = Observations()
+    others = [name for name in observations.parts(slim) if name not in carrying]
+    slim = observations.without(slim, others)
+    offers = Offers()
+    yield offers.without(_only_lines(slim, flow.needles), offers.parts(slim))
+    yield _only_lines(slim, flow.needles)
+    yield slim
+
+
+def _carrying(draft: Draft, needles: Needles) -> set[str]:
+    return {
+        slot.place[1]
+        for slot in draft.slots()
+        if slot.place[0] in ("observation", "error") and trees.holds_one_of(slot.value, needles)
+    }
+
+
+def _only_lines(draft: Draft, needles: Needles) -> Draft:
+    """Keep the fields, and the sentences of their texts, in which a needle stands."""
+    for depth in range(1, max((trees.depth_of(s.value) for s in draft.slots()), default=0) + 1):
+        fields = Subtrees(depth)
+        gone = [part for part in fields.parts(draft) if not _field_holds(draft, part, needles)]
+        draft = fields.without(draft, gone)
+    for kind in pieces.SPLITTERS:
+        texts = Texts(kind)
+        gone = [part for part in texts.parts(draft) if not _piece_holds(draft, kind, part, needles)]
+        draft = texts.without(draft, gone)
+    return draft
+
+
+def _field_holds(draft: Draft, part: object, needles: Needles) -> bool:
+    assert isinstance(part, tuple)
+    place, pointer = part
+    if place[0] != "observation":
+        return True
+    return trees.holds_one_of(jsontree.get(draft.fixture(place[1]).returns, pointer), needles)
+
+
+def _piece_holds(draft: Draft, kind: str, part: object, needles: Needles) -> bool:
+    assert isinstance(part, tuple)
+    place, (pointer, at) = part
+    if place[0] != "observation":
+        return True
+    text = jsontree.get(draft.fixture(place[1]).returns, pointer)
+    return trees.holds_one_of(pieces.SPLITTERS[kind](str(text))[at], needles)
+
+
+def _needle(value: JsonValue) -> str | None:
+    if isinstance(value, bool) or value is None or not isinstance(value, (str, int, float)):
+        return None
+    written = json_text(value)
+    if isinstance(value, str):
+        written = written[1:-1]
+    return written if len(written) >= _SHORTEST else None
+
+
+def _words(tool: str, draft: Draft) -> Needles:
+    """Words of the tool's name that stand in an observation and not in what the user said."""
+    said = " ".join(
+        [json_text(draft.case.input), *(json_text(content) for content in _users(draft))]
+    )
+    words = [w.lower() for w in re.split(r"[^A-Za-z]+", tool) if len(w) > _SHORTEST]
+    shown = " ".join(json_text(fixture.returns) for fixture in draft.case.observations)
+    return tuple(w for w in words if w in shown.lower() and w not in said.lower())
+
+
+def _users(draft: Draft) -> Iterator[JsonValue]:
+    yield from (said.content for said in draft.case.history if said.role == "user")
+
+
+def _answers(draft: Draft, place: tuple[str, str], tool: str) -> bool:
+    """Whether the value is what the call itself came back with."""
+    return place[0] in ("observation", "error") and draft.fixture(place[1]).tool == tool
