@@ -43,7 +43,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Source(_Part):
@@ -147,10 +147,9 @@ class Fixture(_Part):
 
     @model_validator(mode="after")
     def _check(self) -> Fixture:
-        given = {"returns", "error"} & self.model_fields_set
         if self.error is not None and "returns" in self.model_fields_set:
             raise ValueError("an observation either returns something or is an error")
-        if not given:
+        if self.error is None and "returns" not in self.model_fields_set:
             raise ValueError("an observation has 'returns' or 'error'")
         return self
 

@@ -12,6 +12,7 @@ from replay.models import Model, ModelUnavailable
 from replay.session import PromptAnswer, Stopped, Turn
 from tracekit.canonical import JsonValue, canonical_text
 from tracekit.contract import Contract
+from tracekit.redact import find_placeholders
 from tracekit.trajectory import Observation
 
 
@@ -56,11 +57,19 @@ class CaseAnswers:
             left = self._left[fixture.id]
             if fixture.tool != asked.tool or left == 0:
                 continue
-            if fixture.arguments is None or holds(dict(asked.arguments), fixture.arguments):
+            if self._fits(asked, fixture):
                 if left != "every":
                     self._left[fixture.id] = left - 1
                 return fixture
         return None
+
+    def _fits(self, asked: AskedCall, fixture: Fixture) -> bool:
+        if fixture.arguments is None or holds(dict(asked.arguments), fixture.arguments):
+            return True
+        # Who has another redaction key, or none, gives a secret another placeholder of its kind.
+        return self._reads(asked) and holds(
+            _by_kind(dict(asked.arguments)), _by_kind(dict(fixture.arguments))
+        )
 
     def _reads(self, asked: AskedCall) -> bool:
         """Whether a call that is made again may be answered as it was before."""
@@ -120,6 +129,19 @@ class CaseAnswers:
     def contract(self, tool: str) -> Contract | None:
         """What the case says of ``tool``."""
         return self._contracts.get(tool)
+
+
+def _by_kind(value: JsonValue) -> JsonValue:
+    """The value with each placeholder of a secret made one that only tells the kind."""
+    if isinstance(value, dict):
+        return {name: _by_kind(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_by_kind(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    for wall in reversed(find_placeholders(value)):
+        value = f"{value[: wall.start]}<{wall.kind}>{value[wall.end :]}"
+    return value
 
 
 def _observation(fixture: Fixture) -> Observation:

@@ -6,6 +6,7 @@ there. Everything runs through the same session and behind the same walls as a r
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +29,16 @@ from replay.session import Answered, Session, SessionResult
 from replay.tape_answers import prompt_text
 from tracekit.canonical import JsonValue
 from tracekit.errors import UsageError
-from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
+from tracekit.redact import (
+    KEY_VARIABLE,
+    KeyedTagger,
+    Redactor,
+    Rules,
+    Tagger,
+    UnkeyedTagger,
+    key_path,
+    load_key,
+)
 from tracekit.sink import MemorySink
 from tracekit.trajectory import Trajectory
 
@@ -129,7 +139,7 @@ class CaseRunner:
         self.planner_name = planner if isinstance(planner, str) else name_of(planner)
         self._isolate = isolate(planner, self.options)
         self._model: Model | None = None
-        self._redactor = Redactor(Rules(), KeyedTagger(load_key()))
+        self._redactor = Redactor(Rules(), _tagger())
 
     def __enter__(self) -> Self:
         """Put the walls up and import the planner; see ``run_case`` for what it raises."""
@@ -332,6 +342,13 @@ def _tools(case: Case) -> list[JsonValue]:
         }
         for contract in case.tools
     ]
+
+
+def _tagger() -> Tagger:
+    """The user's redaction key where there is one: running a case makes none."""
+    if os.environ.get(KEY_VARIABLE) or key_path().exists():
+        return KeyedTagger(load_key())
+    return UnkeyedTagger()
 
 
 def _clock_ns(case: Case) -> int:
