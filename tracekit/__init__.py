@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from tracekit.configuration import configure
 from tracekit.contract import Matchers
-from tracekit.decorators import agent, evidence, llm, policy, retrieval, run, state, step, tool
+from tracekit.decorators import agent, llm, retrieval, step, tool
 from tracekit.errors import TracekitError
+from tracekit.notes import evidence, policy, run, state
 
 __all__ = [
     "Matchers",

@@ -7,6 +7,7 @@ then changes redaction and versions, never where facts go.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import threading
@@ -58,7 +59,16 @@ def configure(
             otel.export_to(otlp if isinstance(otlp, str) else None, service=service)
         previous, _recorder = _recorder, _make(store_path(store), rules, versions or {}, durability)
         if previous is not None:
+            previous.write_loss()
             previous.sink.close()
+
+
+def _at_exit() -> None:
+    if _recorder is not None:
+        _recorder.write_loss()
+
+
+atexit.register(_at_exit)
 
 
 def store_path(store: str | os.PathLike[str] | None = None) -> Path:
@@ -82,7 +92,8 @@ def _make(
     path: Path, rules: Rules, versions: Mapping[str, str], durability: Durability
 ) -> Recorder:
     tagger = KeyedTagger(load_key())
-    journal = Journal(path / "journal", durability=durability)
+    # Absolute now: a program that changes its folder goes on recording to the same store.
+    journal = Journal(path.absolute() / "journal", durability=durability)
     made = Recorder(journal, Redactor(rules, tagger), versions=dict(versions))
     conditions.set_mint_observer(made.mint)
     return made

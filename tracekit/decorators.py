@@ -1,13 +1,13 @@
-"""``agent``, ``tool``, ``llm``, ``retrieval``, ``step``, and the notes a step may leave.
+"""``agent``, ``tool``, ``llm``, ``retrieval`` and ``step``: functions whose calls are recorded.
 
 A decorator changes neither signature nor result nor exception of what it decorates, sync or async.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
@@ -15,10 +15,12 @@ from tracekit import guard, integrations
 from tracekit.canonical import JsonValue
 from tracekit.configuration import recorder
 from tracekit.contract import Contract, Matchers, bind, contract_of
-from tracekit.events import Effect, PolicyDecision
-from tracekit.recorder import Kind
-from tracekit.steps import Step, open_step
-from tracekit.wrap import wrap
+from tracekit.errors import ContractError
+from tracekit.events import Effect
+from tracekit.operations import Kind, current
+from tracekit.recorder import Recorder
+from tracekit.steps import Step, Unrecorded, open_step, unrecorded
+from tracekit.wrap import shape_of, wrap
 
 F = TypeVar("F", bound=Callable[..., Any])
 MARK = "__tracekit__"
@@ -54,7 +56,9 @@ def agent(
 
         def opened(arguments: dict[str, object]) -> Step:
             own = recorder()
-            if own.enclosing() is not None:
+            above = current()
+            # An agent in a thread of its own is nobody's sub-agent: servers run many side by side.
+            if above is not None and not above.run.over:
                 return open_step(own, "agent", label, arguments)
             integrations.instrument_loaded()
             return open_step(
@@ -115,9 +119,9 @@ def tool(
 
     def decorate(function: F) -> F:
         contract = contract_of(
-            _plain(function),
+            getattr(function, "__func__", function),
             name=name or _name(function),
-            purpose=purpose,
+            purpose=purpose if purpose is not None else inspect.getdoc(_plain(function)),
             effect=effect,
             argument_schema=argument_schema,
             result_schema=result_schema,
@@ -147,7 +151,13 @@ def retrieval(
 
     def decorate(function: F) -> F:
         label = name or _name(function)
-        contract = contract_of(_plain(function), name=label, effect="read", matchers=matchers)
+        contract = contract_of(
+            getattr(function, "__func__", function),
+            name=label,
+            purpose=inspect.getdoc(_plain(function)),
+            effect="read",
+            matchers=matchers,
+        )
         return _tool(function, "retrieval", contract, None)
 
     return decorate if function is None else decorate(function)
@@ -228,9 +238,10 @@ def _tool(
     stream = _streams(function)
 
     def opened(arguments: dict[str, object]) -> Step:
-        key = None if idempotency_key is None else str(idempotency_key(arguments))
+        own = recorder()
+        key = None if idempotency_key is None else _key(own, idempotency_key, arguments)
         return open_step(
-            recorder(),
+            own,
             kind,
             contract.name,
             arguments,
@@ -243,10 +254,26 @@ def _tool(
     return _decorated(function, Decorated(kind, contract.name, contract), opened)
 
 
+def _key(
+    own: Recorder, compute: Callable[[dict[str, Any]], str], arguments: dict[str, object]
+) -> str | None:
+    """The key of a call; one that cannot be computed stops neither the call nor its record."""
+    try:
+        return str(compute(dict(arguments)))
+    except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+        own.note_fault(error)
+        return None
+
+
 def _decorated(function: F, mark: Decorated, opened: Callable[[dict[str, object]], Step]) -> F:
     if isinstance(function, (staticmethod, classmethod)):
         inner = _decorated(function.__func__, mark, opened)
         return type(function)(inner)
+    if not callable(function):
+        raise ContractError(
+            f"{type(function).__name__} {mark.name!r} cannot be called, so it cannot be recorded",
+            hint="put the decorator on the function itself: below @property and its like",
+        )
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -256,94 +283,32 @@ def _decorated(function: F, mark: Decorated, opened: Callable[[dict[str, object]
                 inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
             ]
         )
-    wrapper = wrap(
-        function,
-        lambda args, kwargs: opened(bind(signature, args, kwargs)),
-        guarded=guard.installed,
-    )
+
+    def open_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Step | Unrecorded:
+        try:
+            return opened(bind(signature, args, kwargs))
+        except Exception as error:
+            if guard.installed():
+                raise  # a replay that does not know what to answer runs nothing
+            return unrecorded(error)
+
+    wrapper = wrap(function, open_call, guarded=guard.installed)
     setattr(wrapper, MARK, mark)
     return wrapper  # type: ignore[return-value]  # same shape and signature
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that says what a callable is: its name, its purpose, its shape."""
     inner: Callable[..., Any] = getattr(function, "__func__", function)
+    while isinstance(inner, functools.partial):
+        inner = inner.func
     return inner
 
 
 def _name(function: Callable[..., Any]) -> str:
-    return getattr(_plain(function), "__name__", type(function).__name__)
+    plain = _plain(function)
+    return getattr(plain, "__name__", type(plain).__name__)
 
 
 def _streams(function: Callable[..., Any]) -> bool:
-    plain = _plain(function)
-    return inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain)
-
-
-@dataclass(frozen=True)
-class OpenRun:
-    """A run opened by hand."""
-
-    run_id: str
-
-
-@contextmanager
-def run(
-    *,
-    name: str = "run",
-    task: str | None = None,
-    request: str | None = None,
-    tenant: str | None = None,
-    operator: str | None = None,
-    tags: Sequence[str] = (),
-    versions: Mapping[str, str] | None = None,
-    run_id: str | None = None,
-) -> Iterator[OpenRun]:
-    """Open a run by hand, to name its task, tenant or operator.
-
-    Args:
-        name: Name of what runs.
-        task: Id of the task.
-        request: Id of the business request.
-        tenant: On whose behalf.
-        operator: Who is responsible; a pseudonym.
-        tags: Tags to find it by.
-        versions: Added to those of ``configure``.
-        run_id: Chosen by the caller: 1 to 128 of ``A-Za-z0-9._-``; default a fresh one.
-    """
-    own = recorder()
-    integrations.instrument_loaded()
-    opened = open_step(
-        own,
-        "run",
-        name,
-        None,
-        run_id=run_id,
-        task_id=task,
-        request_id=request,
-        tenant=tenant,
-        operator=operator,
-        tags=tuple(tags),
-        versions={**own.versions, **(versions or {})},
-    )
-    try:
-        with opened.active():
-            yield OpenRun(opened.operation.run.run_id)
-    except BaseException as error:
-        opened.fail(error)
-        raise
-    opened.end_without_answer()
-
-
-def policy(decision: PolicyDecision, *, rule: str | None = None, reason: str | None = None) -> None:
-    """Note what a policy decided about the step under way."""
-    recorder().policy(decision, rule, reason)
-
-
-def evidence(*evidence_ids: str) -> None:
-    """Note evidence that the step under way cites."""
-    recorder().evidence(evidence_ids)
-
-
-def state(before: object, after: object) -> None:
-    """Note the agent's state before and after the step under way."""
-    recorder().state(before, after)
+    return shape_of(_plain(function)).endswith("generator")

@@ -23,9 +23,10 @@ from typing import Any, Literal
 
 import orjson
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from tracekit import conditions
-from tracekit.events import FACT, SCHEMA_VERSION, Blob, Fact
+from tracekit.events import FACT, SCHEMA_VERSION, Blob, Fact, LossNoted
 
 Durability = Literal["os", "disk"]
 _open_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
@@ -37,14 +38,18 @@ class Journal:
     def __init__(self, folder: Path, *, durability: Durability = "os") -> None:
         self.folder = folder
         self._durability = durability
-        self._lock = threading.Lock()
         self._begin_anew()
         _open_journals.add(self)
 
     def _begin_anew(self) -> None:
+        # Reentrant: garbage collection may end a step, and a signal handler begin one, in here.
+        self._lock = threading.RLock()
         self._fd: int | None = None
         self._torn = False
+        self._busy = False
+        self._waiting: list[bytes] = []
         self._kept: set[str] = set()
+        self._written = 0
         self._numbers = itertools.count()
         host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:40] or "host"
         self.writer = f"{host}-{os.getpid()}-{conditions.now_ns()}"
@@ -65,38 +70,63 @@ class Journal:
             OSError: they could not be written (disk full, folder gone, read-only).
         """
         with self._lock:
+            gone = self._let_go_of_a_deleted_file()
             fresh = [blob for blob in blobs if blob.digest not in self._kept]
             lines = [_blob_line(blob) for blob in fresh]
             lines.append(_fact_line(fact))
+            if gone:
+                lines.append(_fact_line(_loss(fact, gone, seq=next(self._numbers))))
             self._append(b"".join(lines))
             self._kept.update(blob.digest for blob in fresh)
+            self._written += 1
+
+    def _let_go_of_a_deleted_file(self) -> int:
+        """Begin another file where somebody deleted ours; how many facts went with it."""
+        if self._fd is None or self._busy or os.fstat(self._fd).st_nlink:
+            return 0
+        os.close(self._fd)
+        gone, self._written = self._written, 0
+        self._fd, self._torn, self._kept = None, False, set()
+        return gone
 
     def _append(self, data: bytes) -> None:
-        fd = self._fd if self._fd is not None else self._create()
+        if self._busy:  # we are inside the writing of another line: it has to be whole first
+            self._waiting.append(data)
+            return
+        self._busy = True
+        try:
+            self._write_whole(data)
+            while self._waiting:
+                self._write_whole(self._waiting.pop(0))
+        finally:
+            self._busy = False
+        if self._durability == "disk" and self._fd is not None:
+            os.fdatasync(self._fd)
+
+    def _write_whole(self, data: bytes) -> None:
+        if self._fd is None:
+            self._fd = self._create()
+            header = {"schema_version": SCHEMA_VERSION, "writer": self.writer, "pid": os.getpid()}
+            data = orjson.dumps({"journal": header}) + b"\n" + data
         if self._torn:
             data = b"\n" + data
         view = memoryview(data)
-        while view:
-            try:
-                written = os.write(fd, view)
-            except OSError:
-                # What stands before the fault must not run into the next line.
-                self._torn = self._torn or len(view) < len(data)
-                raise
-            view = view[written:]
-        self._torn = False
-        if self._durability == "disk":
-            os.fdatasync(fd)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        finally:
+            # What stands before a fault must not run into the next line.
+            self._torn = bool(view) and (self._torn or len(view) < len(data))
 
     def _create(self) -> int:
-        for folder in (self.folder.parent, self.folder):  # the mode is not for parents of parents
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         fd = os.open(self.path, flags, 0o600)
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        self._fd = fd
-        header = {"schema_version": SCHEMA_VERSION, "writer": self.writer, "pid": os.getpid()}
-        os.write(fd, orjson.dumps({"journal": header}) + b"\n")
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        except OSError:
+            os.close(fd)
+            raise
         return fd
 
     def close(self) -> None:
@@ -108,7 +138,6 @@ class Journal:
 
     def after_fork(self) -> None:
         """Begin a file of our own: the inherited one, and its lock, are the parent's."""
-        self._lock = threading.Lock()
         if self._fd is not None:
             os.close(self._fd)
         self._begin_anew()
@@ -123,9 +152,35 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _fact_line(fact: Fact) -> bytes:
+    try:
+        body = fact.model_dump_json(exclude_defaults=True).encode()
+    except PydanticSerializationError:  # half a character in some name: U+FFFD is left of it
+        body = orjson.dumps(_sound(fact.model_dump(exclude_defaults=True)))
     # The tag is a default and would be left out with the other defaults.
-    body = fact.model_dump_json(exclude_defaults=True).encode()
     return b'{"fact":"' + fact.fact.encode() + b'",' + body[1:] + b"\n"
+
+
+def _sound(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_sound(key): _sound(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_sound(item) for item in value]
+    return value
+
+
+def _loss(fact: Fact, count: int, *, seq: int) -> LossNoted:
+    return LossNoted(
+        writer=fact.writer,
+        seq=seq,
+        timestamp_ns=fact.timestamp_ns,
+        run_id=fact.run_id,
+        trace_id=fact.trace_id,
+        span_id=conditions.new_span_id(),
+        count=count,
+        reason="somebody deleted the journal that held them",
+    )
 
 
 def _blob_line(blob: Blob) -> bytes:
@@ -159,7 +214,7 @@ def read_journal(path: Path) -> JournalContent:
             continue
         try:
             _read_line(line, content)
-        except (ValidationError, ValueError, KeyError, TypeError) as error:
+        except (ValidationError, ValueError, KeyError, TypeError, AttributeError) as error:
             torn = number == len(lines)
             what = "the last line is torn" if torn else f"cannot be read ({_reason(error)})"
             content.damage.append(f"{path.name}:{number}: {what}")
@@ -177,13 +232,13 @@ def _read_line(line: bytes, content: JournalContent) -> None:
             digest=kept["digest"], media_type=kept["media_type"], data=data
         )
     elif "journal" in record:
-        content.schema_version = record["journal"]["schema_version"]
+        content.schema_version = int(record["journal"]["schema_version"])
     else:
         raise ValueError("neither a fact nor a blob")
 
 
 def _reason(error: Exception) -> str:
-    return str(error).splitlines()[0][:120]
+    return (str(error).splitlines() or [type(error).__name__])[0][:120]
 
 
 def owner_alive(path: Path) -> bool:

@@ -4,20 +4,32 @@ The recorder knows what is under way (a context variable, so that tasks keep the
 writes one fact at each begin and each end, redacted, before the caller goes on. A fault of its own
 never reaches agent code: it is counted, logged once, and becomes a loss event as soon as one can be
 written. ``strict`` turns this round for replays, where a fault must not pass in silence.
+
+Its locks are reentrant: the garbage collector may close a half-read generator, and a signal handler
+may call a tool, in the middle of anything here.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from tracekit import conditions, otel
-from tracekit.canonical import Encoded, JsonValue, digest, digest_bytes, encode, json_bytes
+from tracekit.canonical import (
+    Encoded,
+    JsonValue,
+    canonical_bytes,
+    digest_bytes,
+    encode,
+    json_bytes,
+)
 from tracekit.events import (
     Blob,
     ContentState,
@@ -32,41 +44,20 @@ from tracekit.events import (
     PolicyNoted,
     StateNoted,
 )
+from tracekit.operations import Kind, Operation, RunScope, active, current
 from tracekit.prompts import hash_prompt
 from tracekit.redact import Redactor, Scope
 from tracekit.sink import Sink
 
-Kind = Literal["run", "agent", "llm_call", "tool_call", "retrieval", "span"]
+__all__ = ["Kept", "Kind", "Operation", "Recorder", "RunScope", "active", "current", "sound_text"]
+
 _log = logging.getLogger("tracekit")
-
-
-@dataclass(slots=True, eq=False)
-class RunScope:
-    """One run under way: its ids, and the values handed out in it."""
-
-    run_id: str
-    trace_id: str
-    mints: conditions.MintScope = field(default_factory=conditions.MintScope)
-    secrets: Scope = field(default_factory=Scope)
-    """Secrets met in fields of this run, so that they are known in its free text too."""
-
-
-@dataclass(slots=True, eq=False)
-class Operation:
-    """An operation under way."""
-
-    kind: Kind
-    actor: str
-    run: RunScope
-    span_id: str
-    parent: Operation | None
-    span: otel.OpenSpan
-    over: bool = False
-
-    @property
-    def parent_span_id(self) -> str | None:
-        """The operation around it, where that belongs to the same run."""
-        return self.parent.span_id if self.parent and self.parent.run is self.run else None
+_RUN_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_SAID_BY_USERS = frozenset(
+    ("task_id", "request_id", "tenant", "operator", "tags", "idempotency_key", "error_message",
+     "policy_id", "reason", "evidence_ids")
+)  # fmt: skip
+"""Columns whose text comes from outside, so that it is redacted like any value."""
 
 
 class Kept(NamedTuple):
@@ -78,26 +69,18 @@ class Kept(NamedTuple):
     """The redacted value."""
 
 
-_current: ContextVar[Operation | None] = ContextVar("tracekit_operation", default=None)
+_recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
 
-def current() -> Operation | None:
-    """The operation under way in this context, if any."""
-    return _current.get()
+def _after_fork() -> None:
+    for recorder in list(_recorders):
+        recorder.after_fork()
 
 
-@contextmanager
-def active(operation: Operation) -> Iterator[None]:
-    """Make ``operation`` the parent of whatever begins inside."""
-    token = _current.set(operation)
-    try:
-        with operation.span.current(), conditions.minting(operation.run.mints):
-            yield
-    finally:
-        _current.reset(token)
+os.register_at_fork(after_in_child=_after_fork)
 
 
-@dataclass
+@dataclass(eq=False)
 class Recorder:
     """Writes the facts of this process to one sink."""
 
@@ -108,8 +91,17 @@ class Recorder:
     lost: int = 0
     """Facts that could not be written since the last loss event."""
     _open_runs: list[Operation] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
     _contracts: dict[str, Blob] = field(default_factory=dict)
+    _lost_in: Operation | None = None
+    _lost_why: str = "they could not be recorded when they happened"
+
+    def __post_init__(self) -> None:
+        _recorders.add(self)
+
+    def after_fork(self) -> None:
+        """Let go of a lock that another thread may have held at the fork."""
+        self._lock = threading.RLock()
 
     def enclosing(self) -> Operation | None:
         """The operation a new one belongs under.
@@ -117,19 +109,39 @@ class Recorder:
         A thread or callback that was started without our context belongs to the run of this process
         where there is exactly one.
         """
-        operation = _current.get()
+        operation = current()
         if operation is not None:
             return operation
         with self._lock:
             return self._open_runs[0] if len(self._open_runs) == 1 else None
 
-    def open(self, kind: Kind, actor: str, *, run_id: str | None = None) -> Operation:
+    def open(
+        self,
+        kind: Kind,
+        actor: str,
+        *,
+        run_id: str | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+    ) -> Operation:
         """Give an operation its ids and its place; nothing is written yet."""
-        parent = self.enclosing()
-        span = otel.start_span(kind, actor, {}, parent=parent.span if parent else None)
+        known = current()
+        if kind == "run":  # a run stands under another only where that is known to have begun it
+            parent = known if known is not None and not known.run.over else None
+        else:
+            parent = known if known is not None else self.enclosing()
+        # Where our context is at hand, the active span is the parent's or one opened inside it.
+        above = parent.span if parent is not None and known is None else None
+        span = otel.NO_SPAN
+        try:
+            span = otel.start_span(
+                kind, actor if kind != "llm_call" else model, provider=provider, parent=above
+            )
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            self.note_fault(error)
         if kind == "run" or parent is None:
             trace_id = parent.run.trace_id if parent else span.trace_id or conditions.new_trace_id()
-            run = RunScope(run_id or conditions.new_run_id(), trace_id)
+            run = RunScope(_valid_run_id(run_id) or conditions.new_run_id(), trace_id)
         else:
             run = parent.run
         operation = Operation(
@@ -142,7 +154,7 @@ class Recorder:
 
     def begin(self, operation: Operation, fact: type[Fact], **fields: Any) -> None:
         """Write that ``operation`` began. ``argument``, if given, is a Python value."""
-        self._guarded(lambda: self._write_operation(operation, fact, "argument", fields))
+        self._guarded(self._write_operation, operation, fact, "argument", fields)
 
     def end(self, operation: Operation, fact: type[Fact], **fields: Any) -> None:
         """Write that ``operation`` ended; the second time does nothing.
@@ -152,11 +164,13 @@ class Recorder:
         if operation.over:
             return
         operation.over = True
-        self._guarded(lambda: self._write_operation(operation, fact, "observation", fields))
+        self._guarded(self._write_operation, operation, fact, "observation", fields)
         if operation.kind == "run":
+            operation.run.over = True
             with self._lock:
                 self._open_runs[:] = [run for run in self._open_runs if run is not operation]
-        self._guarded(lambda: self._end_span(operation, fields))
+        if operation.span.span_id is not None:
+            self._guarded(self._end_span, operation, fields)
 
     def _end_span(self, operation: Operation, fields: Mapping[str, Any]) -> None:
         attributes = {"tracekit.run.id": operation.run.run_id}
@@ -167,20 +181,30 @@ class Recorder:
     ) -> None:
         blobs: list[Blob] = []
         if side in fields:
-            kept = self.keep(fields[side], operation.run.secrets)
-            fields[side] = kept.payload
-            blobs.append(kept.blob)
-            if fact is LlmCallBegun:
+            kept = self._keep_or_count(operation, fields, side, blobs)
+            if kept is not None and fact is LlmCallBegun:
                 fields |= _prompt_columns(kept.value)
         if contract := fields.pop("contract_json", None):
             blob = self._contract_blob(contract)
             fields["contract"] = blob.digest
             blobs.append(blob)
-        if message := fields.get("error_message"):
-            fields["error_message"] = self.redactor.redact_text(
-                message, scope=operation.run.secrets
-            )
         self._write(operation, operation.span_id, operation.parent_span_id, fact, fields, blobs)
+
+    def _keep_or_count(
+        self, operation: Operation, fields: dict[str, Any], name: str, blobs: list[Blob]
+    ) -> Kept | None:
+        """Put what is kept of a value in its place; a value that defeats us costs no step."""
+        try:
+            kept = self.keep(fields[name], operation.run.secrets)
+        except Exception as error:
+            if self.strict:
+                raise
+            self.note_fault(error, operation)
+            fields[name] = Payload(state="truncated")
+            return None
+        fields[name] = kept.payload
+        blobs.append(kept.blob)
+        return kept
 
     def _contract_blob(self, text: str) -> Blob:
         if text not in self._contracts:
@@ -196,12 +220,16 @@ class Recorder:
         redacted = found.value
         # Kept in the order of its keys: what a planner prints of it must read the same in a replay.
         data = json_bytes(redacted)
+        canonical = canonical_bytes(redacted)
         name = digest_bytes(data)
         state: ContentState = "captured" if encoded.replayable else "truncated"
         if found.failure is not None:
             state = "redacted"
         payload = Payload(
-            state=state, digest=digest(redacted), blob=name, types=dict(encoded.types)
+            state=state,
+            digest=name if canonical == data else digest_bytes(canonical),
+            blob=name,
+            types=dict(encoded.types),
         )
         return Kept(payload, Blob(digest=name, media_type="application/json", data=data), redacted)
 
@@ -211,20 +239,39 @@ class Recorder:
         if operation is None:
             _log.warning("%s outside any run is not recorded", fact.__name__)
             return
-        self._guarded(lambda: self._note(operation, fact, fields))
+        self._guarded(self._note, operation, fact, fields)
 
     def _note(self, operation: Operation, fact: type[Fact], fields: dict[str, Any]) -> None:
         blobs: list[Blob] = []
         for name in ("observation", "before", "after"):
             if name in fields:
-                kept = self.keep(fields[name], operation.run.secrets)
-                fields[name] = kept.payload
-                blobs.append(kept.blob)
-        if reason := fields.get("reason"):
-            fields["reason"] = self.redactor.redact_text(reason, scope=operation.run.secrets)
+                self._keep_or_count(operation, fields, name, blobs)
         self._write(operation, conditions.new_span_id(), operation.span_id, fact, fields, blobs)
 
     def _write(
+        self,
+        operation: Operation,
+        span_id: str,
+        parent: str | None,
+        fact: type[Fact],
+        fields: dict[str, Any],
+        blobs: Sequence[Blob],
+    ) -> None:
+        if not _SAID_BY_USERS.isdisjoint(fields):
+            for name in _SAID_BY_USERS & fields.keys():
+                fields[name] = self._without_secrets(fields[name], operation.run.secrets)
+        if self.lost:
+            self.write_loss(operation)
+        self._put(operation, span_id, parent, fact, fields, blobs)
+
+    def _without_secrets(self, said: Any, secrets: Scope) -> Any:
+        if said is None:
+            return None
+        if isinstance(said, (tuple, list)):
+            return tuple(self._without_secrets(item, secrets) for item in said)
+        return self.redactor.redact_text(sound_text(str(said)), scope=secrets)
+
+    def _put(
         self,
         operation: Operation,
         span_id: str,
@@ -245,38 +292,51 @@ class Recorder:
             **fields,
         )
         self.sink.write(made, blobs)
-        if self.lost:
-            self._write_loss(operation)
 
-    def _write_loss(self, operation: Operation) -> None:
-        count, self.lost = self.lost, 0
-        writer, seq = self.sink.stamp()
-        loss = LossNoted(
-            writer=writer,
-            seq=seq,
-            timestamp_ns=conditions.now_ns(),
-            run_id=operation.run.run_id,
-            trace_id=operation.run.trace_id,
-            span_id=conditions.new_span_id(),
-            count=count,
-            reason="the recorder could not write them when they happened",
-        )
-        try:
-            self.sink.write(loss, [])
-        except OSError:
-            self.lost = count
-            raise
+    def write_loss(self, operation: Operation | None = None) -> None:
+        """Write how many events were lost, in the run that lost them; not yet, if that fails too.
 
-    def _guarded(self, write: Any) -> None:
-        """Run ``write``; a fault of ours is counted, never raised into agent code."""
+        Args:
+            operation: Where to write it if that run is not known.
+        """
+        with self._lock:
+            count, self.lost = self.lost, 0
+            where, self._lost_in = self._lost_in or operation, None
+        if not count or where is None:
+            return
         try:
-            write()
-        except Exception as error:  # the traced program is never the victim
+            fields = {"count": count, "reason": self._lost_why}
+            self._put(where, conditions.new_span_id(), None, LossNoted, fields, [])
+        except Exception:  # noqa: BLE001  # still not possible; the count is kept for the next try
+            with self._lock:
+                self.lost += count
+                self._lost_in = where
+
+    def _guarded(self, write: Callable[..., None], operation: Operation, *rest: Any) -> None:
+        """Call ``write``; a fault of ours is counted, never raised into agent code."""
+        try:
+            write(operation, *rest)
+        except Exception as error:
             if self.strict:
                 raise
-            if not self.lost:
-                _log.warning("tracekit could not record an event: %s", type(error).__name__)
+            self.note_fault(error, operation)
+
+    def note_fault(self, error: Exception, operation: Operation | None = None) -> None:
+        """Count an event that could not be recorded, and say so in the log once an outage.
+
+        A replay is strict: there the fault is raised.
+        """
+        if self.strict:
+            raise error
+        with self._lock:
             self.lost += 1
+            first = self.lost == 1
+            self._lost_in = self._lost_in or operation
+            why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+            self._lost_why = f"they could not be recorded when they happened ({why})"
+        if first:
+            with suppress(Exception):  # a handler of the program's, or no room on the stack
+                _log.warning("tracekit could not record an event: %s", why)
 
     def mint(self, mint: conditions.Mint) -> None:
         """Note a value that user code was given by ``conditions``."""
@@ -306,29 +366,19 @@ class Recorder:
         self.note(MessageNoted, actor=role, actor_kind=role, observation=content)
 
 
-def described_error(error: BaseException) -> dict[str, Any]:
-    """The error columns of an operation that raised, with the error itself as its observation."""
-    return {
-        "status": "error",
-        "error_type": error_name(error),
-        "error_message": _text_of(error),
-        "observation": error,
-    }
+def _valid_run_id(run_id: str | None) -> str | None:
+    if run_id is None or _RUN_ID.fullmatch(run_id):
+        return run_id
+    _log.warning("a run id is 1 to 128 of A-Za-z0-9._-, so this run gets one of its own")
+    return None
 
 
-def error_name(error: BaseException) -> str:
-    """The class of an error as it is recorded: bare for built-in ones, else with its module."""
-    cls = type(error)
-    return (
-        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
-    )
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  # a hostile __str__ is the agent's, and says nothing
-        return f"<{type(error).__name__} that cannot be printed>"
+def sound_text(text: str) -> str:
+    """Text that can be written: of a lone surrogate (half a character) U+FFFD is left."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def _prompt_columns(request: JsonValue) -> dict[str, str | None]:

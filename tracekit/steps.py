@@ -6,8 +6,9 @@ does, so what holds here holds for every way into a tool or a model.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +30,7 @@ from tracekit.events import (
     ToolCallBegun,
     ToolCallEnded,
 )
-from tracekit.recorder import Kind, Operation, Recorder, active, described_error
+from tracekit.recorder import Kind, Operation, Recorder, active, sound_text
 
 FACTS: dict[Kind, tuple[type[Fact], type[Fact]]] = {
     "run": (RunBegun, RunEnded),
@@ -40,6 +41,10 @@ FACTS: dict[Kind, tuple[type[Fact], type[Fact]]] = {
     "retrieval": (RetrievalBegun, RetrievalEnded),
 }
 _GUARDED: tuple[Kind, ...] = ("llm_call", "tool_call", "retrieval")
+_log = logging.getLogger("tracekit")
+_complained = False
+MAX_ITEMS = 100_000
+"""Items of a generator that are kept; a stream without end must not fill the agent's memory."""
 
 
 @dataclass
@@ -51,6 +56,7 @@ class Step:
     outcome: guard.Outcome = guard.EXECUTE
     fields: dict[str, Any] = field(default_factory=dict)
     _items: list[Encoded] = field(default_factory=list)
+    _yielded: int = 0
 
     @property
     def answered(self) -> bool:
@@ -77,7 +83,9 @@ class Step:
 
     def item(self, value: object) -> None:
         """Keep what a generator yielded, as it is now."""
-        self._items.append(encode(value))
+        self._yielded += 1
+        if self._yielded <= MAX_ITEMS:
+            self._items.append(encode(value))
 
     def end(self, value: object) -> None:
         """Record that the call returned ``value``."""
@@ -88,15 +96,20 @@ class Step:
         attributes: dict[str, JsonValue] = {"stream": True}
         if not complete:
             attributes["partial"] = True
-        self._end(status="ok", observation=_joined(self._items), attributes=attributes)
+        if self._yielded > MAX_ITEMS:
+            attributes["items"] = self._yielded
+        kept = _joined(self._items, whole=self._yielded <= MAX_ITEMS)
+        self._items = []
+        self._end(status="ok", observation=kept, attributes=attributes)
 
     def end_without_answer(self) -> None:
         """Record that a run opened by hand is over."""
         self._end(status="ok")
 
     def fail(self, error: BaseException) -> None:
-        """Record that the call raised ``error``."""
-        fields = described_error(error)
+        """Record that the call raised ``error``; what a generator yielded before is let go."""
+        self._items = []
+        fields = _described(error)
         if self.operation.kind in ("tool_call", "retrieval"):
             transient = isinstance(error, (TimeoutError, ConnectionError))
             fields["result_category"] = "retryable_error" if transient else "fatal_error"
@@ -108,6 +121,45 @@ class Step:
             fields |= {"observation_is_error": False, "result_category": "ok"}
         ended = FACTS[self.operation.kind][1]
         self.recorder.end(self.operation, ended, **{**fields, **self.fields})
+
+
+class Unrecorded:
+    """A call that runs as if it were not decorated, because it could not be recorded."""
+
+    answered = False
+
+    def answer(self) -> Any:
+        """There is none."""
+        raise AssertionError("only an answered step has an answer")
+
+    def active(self) -> AbstractContextManager[None]:
+        """Change nothing."""
+        return nullcontext()
+
+    def item(self, value: object) -> None:
+        """Keep nothing."""
+
+    def end(self, value: object) -> None:
+        """Record nothing."""
+
+    def end_stream(self, *, complete: bool) -> None:
+        """Record nothing."""
+
+    def end_without_answer(self) -> None:
+        """Record nothing."""
+
+    def fail(self, error: BaseException) -> None:
+        """Record nothing."""
+
+
+def unrecorded(error: Exception) -> Unrecorded:
+    """Let a call run though nothing can be recorded (no key, say), and tell why once."""
+    global _complained  # once a process
+    if not _complained:
+        _complained = True
+        with suppress(Exception):  # a handler of the program's, or no room on the stack
+            _log.error("tracekit cannot record: %s", error)
+    return Unrecorded()
 
 
 def open_step(
@@ -135,7 +187,15 @@ def open_step(
         run_id: Of a run, where the caller chooses it.
         fields: Further columns of the begin fact.
     """
-    operation = recorder.open(kind, actor, run_id=run_id)
+    operation = recorder.open(
+        kind,
+        actor,
+        run_id=run_id,
+        model=fields.get("model_requested"),
+        provider=fields.get("provider"),
+    )
+    if kind == "run" and operation.parent is not None:
+        fields["parent_run_id"] = operation.parent.run.run_id
     if contract is not None:
         fields |= {"effect": contract.effect, "contract_json": contract_json}
     given = {} if arguments is None else dict(arguments)
@@ -148,13 +208,38 @@ def open_step(
     return step
 
 
-def _joined(items: list[Encoded]) -> Encoded:
+def _joined(items: list[Encoded], *, whole: bool) -> Encoded:
     types: dict[str, JsonValue] = {}
     for index, item in enumerate(items):
         types |= {f"/{index}{pointer}": tag for pointer, tag in item.types.items()}
     return Encoded(
         value=[item.value for item in items],
         types=types,
-        replayable=all(item.replayable for item in items),
+        replayable=whole and all(item.replayable for item in items),
         problems=tuple(problem for item in items for problem in item.problems),
     )
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    """The error columns of an operation that raised, with the error itself as its observation."""
+    return {
+        "status": "error",
+        "error_type": _error_name(error),
+        "error_message": _text_of(error),
+        "observation": error,
+    }
+
+
+def _error_name(error: BaseException) -> str:
+    """The class of an error as it is recorded: bare for built-in ones, else with its module."""
+    cls = type(error)
+    return (
+        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    )
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return sound_text(str(error))
+    except Exception:  # noqa: BLE001  # a hostile __str__ is the agent's, and says nothing
+        return f"<{type(error).__name__} that cannot be printed>"

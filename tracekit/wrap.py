@@ -1,14 +1,19 @@
 """The one place that knows the shapes of a call: sync, async, generator, async generator.
 
 ``wrap`` turns a function into one of the same shape and signature around which a ``Step`` is opened
-and closed. Laziness is kept: a generator's step begins with its first item.
+and closed. Laziness is kept: a generator's step begins with its first item. Everything that a
+reader sends or throws is handed on to the body, the request to close included, so that the body
+alone decides how the call ends. A plain function that hands out a coroutine or a generator (a
+decorator in between hid the shape) is followed to its end as well.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+import sys
+import types
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -51,14 +56,7 @@ def wrap(
     run for real; otherwise it leads through the step as well, so that no road around the recorder
     is a road around the guard.
     """
-    if inspect.isasyncgenfunction(function):
-        wrapper = _async_generator(function, open_step)
-    elif inspect.isgeneratorfunction(function):
-        wrapper = _generator(function, open_step)
-    elif inspect.iscoroutinefunction(function):
-        wrapper = _coroutine(function, open_step)
-    else:
-        wrapper = _plain(function, open_step)
+    wrapper = _SHAPES[shape_of(function)](function, open_step)
 
     def undecorated(*args: Any, **kwargs: Any) -> Any:
         return (wrapper if guarded() else function)(*args, **kwargs)
@@ -69,6 +67,20 @@ def wrap(
     vars(undecorated).pop("__wrapped__")  # it would lead to the body
     wrapper.__wrapped__ = undecorated  # type: ignore[attr-defined]  # read by inspect
     return wrapper
+
+
+def shape_of(function: Callable[..., Any]) -> str:
+    """Say what a call of ``function`` gives: ``plain``, ``coroutine`` or one of the generators."""
+    inner: Any = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    if not inspect.isroutine(inner) and not inspect.isclass(inner):
+        inner = getattr(type(inner), "__call__", inner)  # noqa: B004  # its shape is asked, not whether it is there
+    if inspect.isasyncgenfunction(inner):
+        return "async generator"
+    if inspect.isgeneratorfunction(inner):
+        return "generator"
+    return "coroutine" if inspect.iscoroutinefunction(inner) else "plain"
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
@@ -89,6 +101,9 @@ def _plain(function: Callable[..., Any], open_step: OpenStep) -> Callable[..., A
         except BaseException as error:
             step.fail(error)
             raise
+        follow = _HIDDEN.get(type(value))
+        if follow is not None:
+            return follow(step, value)
         step.end(value)
         return value
 
@@ -118,33 +133,12 @@ def _generator(function: Callable[..., Any], open_step: OpenStep) -> Callable[..
         if step.answered:
             yield from step.answer()
             return None
-        generator = function(*args, **kwargs)
         try:
-            with step.active():
-                item = next(generator)
-            while True:
-                step.item(item)
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    raise
-                except BaseException as thrown:  # noqa: BLE001  # handed on to the body
-                    with step.active():
-                        item = generator.throw(thrown)
-                else:
-                    with step.active():
-                        item = generator.send(sent)
-        except StopIteration as stop:
-            step.end_stream(complete=True)
-            return stop.value
-        except GeneratorExit:
-            with step.active():
-                generator.close()
-            step.end_stream(complete=False)
-            raise
+            generator = function(*args, **kwargs)
         except BaseException as error:
             step.fail(error)
             raise
+        return (yield from _read(step, generator))
 
     return wrapper
 
@@ -156,31 +150,137 @@ def _async_generator(function: Callable[..., Any], open_step: OpenStep) -> Calla
             for item in step.answer():
                 yield item
             return
-        generator = function(*args, **kwargs)
+        try:
+            generator = function(*args, **kwargs)
+        except BaseException as error:
+            step.fail(error)
+            raise
+        reading = _AsyncReading(step, generator)
+        resume = reading.first()
+        while (given := await reading.next(resume)) is not _OVER:
+            try:
+                sent = yield given
+            except BaseException as thrown:  # noqa: BLE001  # handed on to the body
+                resume = reading.throw(thrown)
+            else:
+                resume = generator.asend(sent)
+
+    return wrapper
+
+
+async def _await(step: Step, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        with step.active():
+            value = await coroutine
+    except BaseException as error:
+        step.fail(error)
+        raise
+    step.end(value)
+    return value
+
+
+def _read(step: Step, generator: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Yield what ``generator`` yields, each time with the step as the parent of what runs in it."""
+    resume: Callable[[], Any] = functools.partial(next, generator)
+    leaving = False
+    while True:
         try:
             with step.active():
-                item = await anext(generator)
-            while True:
-                step.item(item)
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    raise
-                except BaseException as thrown:  # noqa: BLE001  # handed on to the body
-                    with step.active():
-                        item = await generator.athrow(thrown)
-                else:
-                    with step.active():
-                        item = await generator.asend(sent)
-        except StopAsyncIteration:
-            step.end_stream(complete=True)
-        except GeneratorExit:
-            with step.active():
-                await generator.aclose()
-            step.end_stream(complete=False)
+                item = resume()
+        except StopIteration as stop:
+            step.end_stream(complete=not leaving)
+            return stop.value
+        except GeneratorExit as error:
+            if leaving:
+                step.end_stream(complete=False)
+            else:
+                step.fail(error)
             raise
         except BaseException as error:
             step.fail(error)
             raise
+        step.item(item)
+        leaving = False
+        try:
+            sent = yield item
+        except BaseException as thrown:  # noqa: BLE001  # handed on to the body
+            leaving = isinstance(thrown, GeneratorExit)
+            resume = functools.partial(generator.throw, thrown)
+        else:
+            resume = functools.partial(generator.send, sent)
 
-    return wrapper
+
+class _AsyncReading:
+    """An async generator being read, each item with the step as parent of what runs for it."""
+
+    def __init__(self, step: Step, generator: AsyncGenerator[Any, Any]) -> None:
+        self._step = step
+        self._generator = generator
+        self._leaving = False
+
+    def first(self) -> Awaitable[Any]:
+        """Ask for the first item.
+
+        The event loop must not come to know the inner generator: at its end it would close that
+        one and ours at the same time.
+        """
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(None, None)
+        try:
+            return anext(self._generator)
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+
+    def throw(self, thrown: BaseException) -> Awaitable[Any]:
+        """Hand on what the reader threw, or that it goes away."""
+        self._leaving = isinstance(thrown, GeneratorExit)
+        return self._generator.athrow(thrown)
+
+    async def next(self, resume: Awaitable[Any]) -> Any:
+        """Wait for the next item; ``_OVER`` at the end."""
+        step = self._step
+        try:
+            with step.active():
+                item = await resume
+        except StopAsyncIteration:
+            step.end_stream(complete=not self._leaving)
+            return _OVER
+        except GeneratorExit as error:
+            if self._leaving:
+                step.end_stream(complete=False)
+            else:
+                step.fail(error)
+            raise
+        except BaseException as error:
+            step.fail(error)
+            raise
+        step.item(item)
+        self._leaving = False
+        return item
+
+
+async def _read_async(step: Step, generator: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
+    reading = _AsyncReading(step, generator)
+    resume = reading.first()
+    while (given := await reading.next(resume)) is not _OVER:
+        try:
+            sent = yield given
+        except BaseException as thrown:  # noqa: BLE001  # handed on to the body
+            resume = reading.throw(thrown)
+        else:
+            resume = generator.asend(sent)
+
+
+_OVER = object()
+_SHAPES: Mapping[str, Callable[[Callable[..., Any], OpenStep], Callable[..., Any]]] = {
+    "plain": _plain,
+    "coroutine": _coroutine,
+    "generator": _generator,
+    "async generator": _async_generator,
+}
+_HIDDEN: Mapping[type, Callable[[Step, Any], Any]] = {
+    types.CoroutineType: _await,
+    types.GeneratorType: _read,
+    types.AsyncGeneratorType: _read_async,
+}
+"""What a plain function may hand out that has yet to run, and how it is followed."""

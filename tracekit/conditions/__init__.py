@@ -17,7 +17,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeVar
@@ -35,7 +35,9 @@ __all__ = [
     "MintSource",
     "choice",
     "current",
+    "enter_minting",
     "install",
+    "leave_minting",
     "minting",
     "monotonic_ns",
     "new_run_id",
@@ -152,11 +154,21 @@ _source: MintSource | None = None
 @contextmanager
 def minting(scope: MintScope) -> Iterator[MintScope]:
     """Count what is minted in this context in ``scope``."""
-    token = _scope.set(scope)
+    token = enter_minting(scope)
     try:
         yield scope
     finally:
-        _scope.reset(token)
+        leave_minting(token)
+
+
+def enter_minting(scope: MintScope) -> Token[MintScope | None]:
+    """Count what is minted in this context in ``scope`` until ``leave_minting``."""
+    return _scope.set(scope)
+
+
+def leave_minting(token: Token[MintScope | None]) -> None:
+    """Undo the ``enter_minting`` that gave ``token``, in the same context."""
+    _scope.reset(token)
 
 
 def set_mint_observer(observer: MintObserver | None) -> MintObserver | None:

@@ -1,0 +1,99 @@
+"""What is said by hand: a run opened without a decorator, and the notes that a step may leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tracekit import guard, integrations
+from tracekit.configuration import recorder
+from tracekit.events import PolicyDecision
+from tracekit.recorder import Recorder
+from tracekit.steps import Step, Unrecorded, open_step, unrecorded
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run opened by hand."""
+
+    run_id: str
+
+
+@contextmanager
+def run(
+    *,
+    name: str = "run",
+    task: str | None = None,
+    request: str | None = None,
+    tenant: str | None = None,
+    operator: str | None = None,
+    tags: Sequence[str] = (),
+    versions: Mapping[str, str] | None = None,
+    run_id: str | None = None,
+) -> Iterator[OpenRun]:
+    """Open a run by hand, to name its task, tenant or operator.
+
+    Args:
+        name: Name of what runs.
+        task: Id of the task.
+        request: Id of the business request.
+        tenant: On whose behalf.
+        operator: Who is responsible; a pseudonym.
+        tags: Tags to find it by.
+        versions: Added to those of ``configure``.
+        run_id: Chosen by the caller: 1 to 128 of ``A-Za-z0-9._-``; default a fresh one.
+    """
+    opened = _open_run(
+        name,
+        run_id=run_id,
+        task_id=task,
+        request_id=request,
+        tenant=tenant,
+        operator=operator,
+        tags=tuple(tags),
+        versions={str(part): str(version) for part, version in (versions or {}).items()},
+    )
+    try:
+        with opened.active():
+            yield OpenRun(opened.operation.run.run_id if isinstance(opened, Step) else "")
+    except BaseException as error:
+        opened.fail(error)
+        raise
+    opened.end_without_answer()
+
+
+def _open_run(name: str, *, versions: dict[str, str], **fields: Any) -> Step | Unrecorded:
+    try:
+        own = recorder()
+        integrations.instrument_loaded()
+        return open_step(own, "run", name, None, versions={**own.versions, **versions}, **fields)
+    except Exception as error:
+        if guard.installed():
+            raise
+        return unrecorded(error)
+
+
+def policy(decision: PolicyDecision, *, rule: str | None = None, reason: str | None = None) -> None:
+    """Note what a policy decided about the step under way."""
+    _noting(lambda own: own.policy(decision, rule, reason))
+
+
+def evidence(*evidence_ids: str) -> None:
+    """Note evidence that the step under way cites."""
+    _noting(lambda own: own.evidence(evidence_ids))
+
+
+def state(before: object, after: object) -> None:
+    """Note the agent's state before and after the step under way."""
+    _noting(lambda own: own.state(before, after))
+
+
+def _noting(note: Callable[[Recorder], None]) -> None:
+    try:
+        note(recorder())
+    except Exception as error:
+        if guard.installed():
+            raise
+        unrecorded(error)

@@ -1,0 +1,80 @@
+"""What is under way, and where: the tree of operations that new ones find their parents in.
+
+It lives in a context variable, so that each task and each thread keeps its own place.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tracekit import conditions, otel
+from tracekit.redact import Scope
+
+Kind = Literal["run", "agent", "llm_call", "tool_call", "retrieval", "span"]
+
+
+@dataclass(slots=True, eq=False)
+class RunScope:
+    """One run under way: its ids, and the values handed out in it."""
+
+    run_id: str
+    trace_id: str
+    mints: conditions.MintScope = field(default_factory=conditions.MintScope)
+    secrets: Scope = field(default_factory=Scope)
+    """Secrets met in fields of this run, so that they are known in its free text too."""
+    over: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """An operation under way."""
+
+    kind: Kind
+    actor: str
+    run: RunScope
+    span_id: str
+    parent: Operation | None
+    span: otel.OpenSpan
+    over: bool = False
+
+    @property
+    def parent_span_id(self) -> str | None:
+        """The operation around it, where that belongs to the same run."""
+        return self.parent.span_id if self.parent and self.parent.run is self.run else None
+
+
+_current: ContextVar[Operation | None] = ContextVar("tracekit_operation", default=None)
+
+
+def current() -> Operation | None:
+    """The operation under way in this context, if any."""
+    return _current.get()
+
+
+class active:  # noqa: N801  # reads as the statement that it opens
+    """Make ``operation`` the parent of whatever begins inside.
+
+    A block that is left in another context than it was entered in (a generator closed by the
+    garbage collector, a coroutine driven by hand) leaves that other context as it is.
+    """
+
+    __slots__ = ("_minting", "_operation", "_span", "_token")
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+
+    def __enter__(self) -> None:
+        operation = self._operation
+        self._token: Token[Operation | None] = _current.set(operation)
+        self._minting = conditions.enter_minting(operation.run.mints)
+        self._span = operation.span.attach()
+
+    def __exit__(self, *_error: object) -> None:
+        try:
+            _current.reset(self._token)
+        except ValueError:
+            return
+        conditions.leave_minting(self._minting)
+        self._operation.span.detach(self._span)
