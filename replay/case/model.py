@@ -332,6 +332,8 @@ class Case(_Part):
     observations: tuple[Fixture, ...] = ()
     expected: Expected = Expected()
     budgets: Budgets = Budgets()
+    passes: tuple[ScriptedDecision, ...] = ()
+    """Decisions that pass: they show that it can turn green where no planner is known that does."""
 
     @model_validator(mode="after")
     def _check(self) -> Case:

@@ -304,6 +304,7 @@ class _Work:
         green = passing_script(seen, expected, found)
         if right is None:
             check_it_can_pass(case, green, self.options.replay)
+            case = case.model_copy(update={"passes": green})
         scripts = [script_of(seen), green, *([script_of(right)] if right else [])]
         check_it_is_not_vacuous(case, scripts, self.options.replay)
         return case, found.text
