@@ -16,13 +16,15 @@ import yaml
 
 from replay.case.model import Case
 from replay.case.reading import RESOLVERS, parse_case
-from tracekit.canonical import JsonValue
+from tracekit.canonical import JsonValue, json_text
 from tracekit.errors import CaseError
 
 NO_MODEL = "# needs no model"
 LIVE_MODEL = "# NEEDS A LIVE MODEL: OPENAI_BASE_URL, OPENAI_API_KEY"
 _TAG = "tag:yaml.org,2002:"
 _WIDTH = 100
+_STRANGE_BREAKS = ("\x85", "\u2028", "\u2029")
+"""What YAML takes for the end of a line and no text editor does."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -119,20 +121,32 @@ def _node(value: JsonValue, *, depth: int, literal: bool) -> yaml.Node:
         case int():
             return yaml.ScalarNode(_TAG + "int", str(value))
         case float():
-            return yaml.ScalarNode(_TAG + "float", repr(value))
+            return yaml.ScalarNode(_TAG + "float", _number(value))
         case str():
             return _text(value, literal=literal)
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
+def _number(value: float) -> str:
+    """Write a number so that readers of YAML 1.1, which want a point, take it for one."""
+    text = repr(value)
+    return text.replace("e", ".0e") if "e" in text and "." not in text else text
+
+
 def _text(value: str, *, literal: bool) -> yaml.Node:
+    if any(mark in value for mark in _STRANGE_BREAKS):
+        return yaml.ScalarNode(_TAG + "str", value, style='"')
     return yaml.ScalarNode(_TAG + "str", value, style="|" if literal and "\n" in value else None)
 
 
 def _fits(value: JsonValue, depth: int) -> bool:
-    """Whether a collection is short enough for one line."""
+    """Whether a collection goes on one line: it is short, and flat where it is a field of a case."""
     if not value:
         return True
-    if depth == 0 or "\n" in (text := str(value)) or "\\n" in text:
+    items = list(value.values()) if isinstance(value, dict) else value
+    assert isinstance(items, list)
+    nested = any(isinstance(item, (dict, list)) and item for item in items)
+    text = json_text(value)
+    if depth == 0 or (depth == 1 and nested) or "\\n" in text:
         return False
     return len(text) + 2 * depth <= _WIDTH - 16
