@@ -28,9 +28,9 @@ class Grouping:
     groups: list[Decision] = field(default_factory=list)
 
     def decisions(self) -> list[Decision]:
+        """Give the decisions, not numbered yet."""
         calls = {call.event_id: call for call in self.calls}
         models = {m.event_id: m for m in self.models if m.covered_by is None}
-        native = {row.event_id: row.llm_span_id for row in self.rows}
         pending: list[_Requested] = []
         at: dict[str, int] = {}
         for row in self.rows:
@@ -39,19 +39,19 @@ class Grouping:
                 self.groups.append(
                     Decision(0, message=said(model.reply), model_call=model.event_id)
                 )
-                pending = requested(model, len(self.groups) - 1)
+                # The next reply of an agent replaces what its last one asked for; agents that work
+                # side by side keep their own.
+                pending = [r for r in pending if r.parent != row.parent_span_id]
+                pending += requested(model, len(self.groups) - 1, parent=row.parent_span_id)
             elif call := calls.get(row.event_id):
-                self._place(call, at.get(native[row.event_id] or ""), pending)
+                self._place(call, row, at.get(row.llm_span_id or ""), pending)
         return [group for group in self.groups if group.calls or group.message is not None]
 
-    def _place(self, call: Call, group: int | None, pending: list[_Requested]) -> None:
-        if group is None:
-            wanted = next((r for r in pending if r.fits(call)), None) or next(
-                (r for r in pending if r.tool == plain_name(call.tool)), None
-            )
-            if wanted is not None:
-                pending.remove(wanted)
-                group = wanted.group
+    def _place(self, call: Call, row: Event, group: int | None, pending: list[_Requested]) -> None:
+        wanted = _wanted(call, row.parent_span_id, pending, group)
+        if wanted is not None:
+            pending.remove(wanted)
+            group = wanted.group
         if group is None and self.groups:
             last = self.groups[-1]
             if last.model_call is None and last.calls and _overlaps(last.calls, call):
@@ -63,6 +63,21 @@ class Grouping:
             self.groups[group] = replace(known, calls=(*known.calls, call))
 
 
+def _wanted(
+    call: Call, parent: str | None, pending: list[_Requested], group: int | None
+) -> _Requested | None:
+    """What a reply asked for and this call is: best of the same agent, and of the last reply."""
+    same = [r for r in pending if r.tool == plain_name(call.tool)]
+    if group is not None:
+        same = [r for r in same if r.group == group]
+    own = [r for r in same if r.parent == parent]
+    # Where the model is asked inside a step of its own, its last reply stands for the agent's.
+    latest = max((r.group for r in pending), default=-1)
+    others = sorted((r for r in same if r.parent != parent), key=lambda r: -r.group)
+    likely = [*own, *(r for r in others if r.group == latest)]
+    return next((r for r in [*own, *others] if r.fits(call)), next(iter(likely), None))
+
+
 @dataclass(frozen=True)
 class _Requested:
     """A tool call that a reply asked for and that no tool row has been joined to yet."""
@@ -70,6 +85,8 @@ class _Requested:
     tool: str
     arguments: JsonValue
     group: int
+    parent: str | None
+    """Span of the operation in which the model was asked."""
 
     def fits(self, call: Call) -> bool:
         if self.tool != plain_name(call.tool) or not isinstance(call.arguments, dict):
@@ -84,7 +101,7 @@ def plain_name(tool: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", tool)
 
 
-def requested(model: ModelCall, group: int) -> list[_Requested]:
+def requested(model: ModelCall, group: int, *, parent: str | None = None) -> list[_Requested]:
     """The tool calls that a reply asks for, in its order."""
     found = []
     for call in reply_message(model.reply.value).get("tool_calls") or []:
@@ -97,7 +114,8 @@ def requested(model: ModelCall, group: int) -> list[_Requested]:
                 arguments = parse_json(arguments) if arguments else {}
             except InvalidJson:
                 arguments = None
-        found.append(_Requested(plain_name(str(function.get("name", ""))), arguments, group))
+        tool = plain_name(str(function.get("name", "")))
+        found.append(_Requested(tool, arguments, group, parent))
     return found
 
 

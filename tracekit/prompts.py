@@ -31,16 +31,20 @@ class PromptHashes:
 
 
 def hash_prompt(request: Mapping[str, JsonValue]) -> PromptHashes:
-    """Hash a request in chat shape (``messages``), or any other as one user message."""
+    """Hash a request in chat shape (``messages``), or any other as one user message.
+
+    It takes any JSON: whatever has not the shape it should have is hashed as it stands.
+    """
     messages = request.get("messages")
+    system = _content(request["system"]) if request.get("system") else []
     if isinstance(messages, list) and all(isinstance(m, dict) and "role" in m for m in messages):
-        system = [p for m in messages if _role(m) in _SYSTEM for p in _parts(m)]
-        rest: list[JsonValue] = [_message(m) for m in messages if _role(m) not in _SYSTEM]
+        system += [p for m in messages if _role(m) in _SYSTEM for p in _parts(m)]
+        rest = [spelt for m in messages if _role(m) not in _SYSTEM for spelt in _messages(m)]
     else:
         system = []
         text = canonical_text(dict(request))
         rest = [{"role": "user", "parts": [{"type": "text", "content": text}]}]
-    tools = [_tool(tool) for tool in request.get("tools") or []]  # type: ignore[union-attr]  # a list where present
+    tools = [_tool(tool) for tool in _list(request.get("tools"))]
     params: dict[str, JsonValue] = {
         name: request[name] for name in _SAMPLING if request.get(name) is not None
     }
@@ -60,42 +64,73 @@ def _role(message: Any) -> str:
     return str(message.get("role", ""))
 
 
-def _message(message: Any) -> JsonValue:
-    if _role(message) == "tool":
-        response: JsonValue = {"type": "tool_call_response", "response": message.get("content")}
-        return {"role": "tool", "parts": [response]}
-    return {"role": _role(message), "parts": _parts(message)}
+def _messages(message: Any) -> list[JsonValue]:
+    """A message in the GenAI form; answers of tools that share one message stand apart."""
+    if _role(message) == "tool" and "parts" not in message:
+        response = _plain_text(message.get("content"))
+        return [{"role": "tool", "parts": [{"type": "tool_call_response", "response": response}]}]
+    parts = _parts(message)
+    answers = [part for part in parts if _type(part) == "tool_call_response"]
+    others = [part for part in parts if _type(part) != "tool_call_response"]
+    spelt: list[JsonValue] = [{"role": "tool", "parts": [answer]} for answer in answers]
+    if others or not answers:
+        spelt.append({"role": _role(message), "parts": others})
+    return spelt
 
 
 def _parts(message: Any) -> list[JsonValue]:
-    content = message.get("content")
-    parts: list[JsonValue] = []
-    if isinstance(content, str) and content:
-        parts.append({"type": "text", "content": content})
-    elif isinstance(content, list):
-        parts += [_part(part) for part in content]
-    for call in message.get("tool_calls") or []:
-        function = call.get("function") or {}
-        parts.append(
-            {
-                "type": "tool_call",
-                "name": function.get("name", ""),
-                "arguments": _arguments(function.get("arguments")),
-            }
-        )
+    parts = _content(message.get("parts", message.get("content")))
+    for call in _list(message.get("tool_calls")):
+        function = call.get("function") if isinstance(call, dict) else None
+        parts.append(_call(function) if isinstance(function, dict) else call)
     return parts
 
 
+def _content(content: JsonValue) -> list[JsonValue]:
+    if isinstance(content, str):
+        return [{"type": "text", "content": content}] if content else []
+    return [_part(part) for part in _list(content)]
+
+
 def _part(part: Any) -> JsonValue:
-    if isinstance(part, dict) and part.get("type") == "text":
-        return {"type": "text", "content": part.get("text", part.get("content"))}
-    kept: JsonValue = part
+    match _type(part):
+        case "text" | "input_text" | "output_text":
+            return {"type": "text", "content": part.get("text", part.get("content"))}
+        case "tool_call":
+            return _call(part)
+        case "tool_use":
+            return _call({"name": part.get("name"), "arguments": part.get("input")})
+        case "tool_call_response":
+            response = part.get("response", part.get("result"))
+            return {"type": "tool_call_response", "response": _plain_text(response)}
+        case "tool_result":
+            response = _plain_text(part.get("content"))
+            return {"type": "tool_call_response", "response": response}
+        case _:
+            kept: JsonValue = part
+            return kept
+
+
+def _call(function: Mapping[str, Any]) -> JsonValue:
+    return {
+        "type": "tool_call",
+        "name": function.get("name") or "",
+        "arguments": _arguments(function.get("arguments")),
+    }
+
+
+def _plain_text(content: Any) -> JsonValue:
+    """A content of one text part is that text."""
+    if isinstance(content, list) and len(content) == 1 and _type(content[0]) == "text":
+        text: JsonValue = content[0].get("text", content[0].get("content"))
+        return text
+    kept: JsonValue = content
     return kept
 
 
 def _arguments(arguments: JsonValue) -> JsonValue:
     if not isinstance(arguments, str) or not arguments:
-        return arguments
+        return arguments or {}
     try:
         return parse_json(arguments)
     except InvalidJson:
@@ -108,3 +143,14 @@ def _tool(tool: Any) -> JsonValue:
         return flat
     kept: JsonValue = tool
     return kept
+
+
+def _list(value: Any) -> list[Any]:
+    """What there is several of; a single thing where one was expected to be several."""
+    if isinstance(value, list):
+        return value
+    return [] if value is None or value in ("", {}) else [value]
+
+
+def _type(part: Any) -> object:
+    return part.get("type") if isinstance(part, dict) else None

@@ -69,7 +69,12 @@ def rows_from_facts(facts: Iterable[Fact]) -> list[Event]:
             noted.setdefault((fact.writer, fact.seq), fact)
     rows = [_operation(begin, ended.pop(key, None)) for key, begin in begun.items()]
     rows += [_orphan(end) for end in ended.values()]
-    rows += [_point(note) for note in noted.values() if not isinstance(note, EvidenceNoted)]
+    known = {(row.run_id, row.span_id) for row in rows}
+    rows += [
+        _point(note)
+        for note in noted.values()
+        if not (isinstance(note, EvidenceNoted) and (note.run_id, note.parent_span_id) in known)
+    ]
     return _fold(sorted(rows, key=_order), list(noted.values()))
 
 
@@ -181,6 +186,8 @@ def _point(note: Fact) -> Event:
                 **_payload("argument", note.before),
                 **_payload("observation", note.after),
             }
+        case EvidenceNoted():
+            columns = {"actor": "evidence", "evidence_ids": note.evidence_ids}
         case MintNoted():
             columns = {"actor": "mint"}
             attributes["mint"] = {
@@ -214,7 +221,8 @@ def _fold(rows: list[Event], notes: Sequence[Fact]) -> list[Event]:
             case PolicyNoted():
                 policies[key] = note
             case StateNoted():
-                states[key] = note
+                first = states.get(key, note)
+                states[key] = note.model_copy(update={"before": first.before})
             case _:
                 pass
     if not (evidence or policies or states):
