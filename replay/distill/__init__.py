@@ -8,7 +8,7 @@ meant, ``judge`` whether a candidate still shows it, ``proof`` that the case mea
 
 from __future__ import annotations
 
-from replay.distill.distilling import DistillOptions, distill_run
+from replay.distill.distilling import DistillOptions, distill_record, distill_run
 from replay.distill.outcome import DistillResult, Extent
 from replay.distill.problem import Budget, Problem
 from replay.distill.question import Wish
@@ -20,5 +20,6 @@ __all__ = [
     "Extent",
     "Problem",
     "Wish",
+    "distill_record",
     "distill_run",
 ]

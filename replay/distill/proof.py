@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 from replay.case import CallPattern, Case, Expected, ScriptedDecision
 from replay.case.model import ProposedCall, patterns
 from replay.case.schema import holds
 from replay.caserun import CaseResult, CaseRunner
-from replay.distill.stand_ins import DOES_NOTHING, FOLLOWS, STOPS_EARLY
+from replay.distill.stand_ins import follows
 from replay.oracles import OracleFinding
 from replay.replayer import ReplayOptions
 from tracekit.errors import DistillError
 from tracekit.trajectory import Call
 
+Script = tuple[ScriptedDecision, ...]
 _DONE = "done"
 
 
-def passing_script(
-    seen: CaseResult, expected: Expected, found: OracleFinding
-) -> tuple[ScriptedDecision, ...]:
+def passing_script(seen: CaseResult, expected: Expected, found: OracleFinding) -> Script:
     """What the failing planner did, without what it must not and with what it must do."""
     forbidden = list(patterns(expected.forbidden_tools))
     made = list(_decisions(seen, forbidden, found))
@@ -59,44 +60,55 @@ def _fits(tool: str, arguments: object, pattern: CallPattern) -> bool:
     return pattern.arguments is None or holds(arguments, pattern.arguments)  # type: ignore[arg-type]  # arguments are JSON
 
 
-def check_it_can_pass(
-    case: Case, script: Sequence[ScriptedDecision], options: ReplayOptions
+def check_it_means_something(
+    case: Case,
+    options: ReplayOptions,
+    *,
+    green: Script | None,
+    scripts: Sequence[Script],
 ) -> None:
-    """Show that a planner exists which passes.
+    """Show that the case can be passed, and not by doing nothing or by stopping early.
+
+    Args:
+        case: The case.
+        options: How planners are run.
+        green: What is to pass; None where a planner was seen to.
+        scripts: What real planners did, whose first calls do not suffice.
 
     Raises:
-        DistillError: the one that leaves out what is at fault does not.
+        DistillError: one of both does not hold.
     """
-    with CaseRunner(FOLLOWS, options=options) as runner:
-        seen = runner.run(case.model_copy(update={"script": tuple(script)}))
-    if not seen.passed:
-        raise DistillError(
-            "the case could never turn green: what the planner did, without what is at fault, "
-            f"does not pass it: {seen.verdict}",
-            hint="name a planner that does right with --fixed",
-        )
+
+    def stand_in(history: list[Any], tools: list[Any], script: list[Any]) -> Any:
+        return follows(history, tools, script)
+
+    # In this process: it is our own code, which decides and does nothing.
+    with CaseRunner(stand_in, options=replace(options, isolation=None)) as runner:
+
+        def seen(script: Script) -> CaseResult:
+            return runner.run(case.model_copy(update={"script": script}))
+
+        if green is not None and not (passing := seen(green)).passed:
+            raise DistillError(
+                "the case could never turn green: what the planner did, without what is at fault, "
+                f"does not pass it: {passing.verdict}",
+                hint="name a planner that does right with --fixed",
+            )
+        early = [(_first_call(script), "stops after its first call") for script in scripts]
+        for script, what in [((), "does nothing"), *early]:
+            if seen(script).passed:
+                raise DistillError(
+                    f"the case would be vacuous: a planner that {what} passes it",
+                    hint="say what a planner must do: --require TOOL, --answer-contains TEXT",
+                )
 
 
-def check_it_is_not_vacuous(
-    case: Case, scripts: Sequence[Sequence[ScriptedDecision]], options: ReplayOptions
-) -> None:
-    """Show that neither doing nothing nor stopping early passes.
-
-    Raises:
-        DistillError: one of them does.
-    """
-    for planner, what in ((DOES_NOTHING, "does nothing"), (STOPS_EARLY, "stops after one call")):
-        with CaseRunner(planner, options=options) as runner:
-            for script in scripts:
-                seen = runner.run(case.model_copy(update={"script": tuple(script)}))
-                if seen.passed:
-                    raise DistillError(
-                        f"the case would be vacuous: a planner that {what} passes it",
-                        hint="say what a planner must do: --require TOOL, --answer-contains TEXT",
-                    )
+def _first_call(script: Script) -> Script:
+    calls = [call for decision in script for call in decision.calls]
+    return (ScriptedDecision(calls=tuple(calls[:1])),) if calls else ()
 
 
-def script_of(seen: CaseResult) -> tuple[ScriptedDecision, ...]:
+def script_of(seen: CaseResult) -> Script:
     """What a planner did, as a script."""
     return tuple(
         ScriptedDecision(

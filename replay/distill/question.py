@@ -192,14 +192,19 @@ def strengthened(
 ) -> Expected:
     """Ask for what tells a planner that does its work from one that stops early.
 
-    That is an answer, where the right planner gives one; else the last tool that it calls.
+    That is an answer, where the right planner gives one or never came so far; else the last tool
+    that it calls.
     """
     right = fixed or failing
     if right.trajectory is not None and right.trajectory.answer.value not in (None, ""):
         rule = expected.answer or AnswerRule()
         return expected.model_copy(update={"answer": rule})
+    if expected.answer or expected.required_tools:
+        return expected
+    if any(found.oracle in _ENDINGS for found in right.findings):
+        return expected.model_copy(update={"answer": AnswerRule()})
     calls = [call for call in _calls(right)[1:] if call.tool != offending]
-    if not calls or expected.answer or expected.required_tools:
+    if not calls:
         return expected
     return expected.model_copy(update={"required_tools": (calls[-1].tool,)})
 

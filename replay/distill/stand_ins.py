@@ -1,7 +1,8 @@
-"""Planners that stand in for real ones: two that a case must not pass, and one that shows it can.
+"""A planner that stands in for real ones, to see what a case proves.
 
-``follows`` does what the case's script says and nothing else; given the script without the
-offending call it proves that the case can turn green.
+It does what the case's script says and nothing else. Given no script it is the planner that does
+nothing, given one call the one that stops early: a case must not pass them. Given what the failing
+planner did without what is at fault, it shows that the case can turn green.
 """
 
 from __future__ import annotations
@@ -11,32 +12,12 @@ from typing import Any
 
 Json = Mapping[str, Any]
 
-DOES_NOTHING = "replay.distill.stand_ins:does_nothing"
-STOPS_EARLY = "replay.distill.stand_ins:stops_early"
-FOLLOWS = "replay.distill.stand_ins:follows"
-
-
-def does_nothing(history: Sequence[Json], tools: Sequence[Json]) -> None:
-    """Stop at once."""
-
-
-def stops_early(
-    history: Sequence[Json], tools: Sequence[Json], script: Sequence[Json]
-) -> dict[str, Any] | None:
-    """Make the first call of the script, and stop."""
-    if _made(history):
-        return None
-    for decision in script:
-        if decision["calls"]:
-            return {"calls": list(decision["calls"])[:1]}
-    return None
-
 
 def follows(
     history: Sequence[Json], tools: Sequence[Json], script: Sequence[Json]
 ) -> dict[str, Any] | None:
     """Do what the script says, decision by decision."""
-    at = _made(history)
+    at = sum(message.get("role") == "assistant" for message in history)
     if at >= len(script):
         return None
     decision = script[at]
@@ -45,7 +26,3 @@ def follows(
     if at + 1 < len(script):
         return {"calls": [], "message": decision["message"]}
     return {"answer": decision["message"]}
-
-
-def _made(history: Sequence[Json]) -> int:
-    return sum(message.get("role") == "assistant" for message in history)
