@@ -140,7 +140,7 @@ def _text(value: str, *, literal: bool) -> yaml.Node:
 
 
 def _fits(value: JsonValue, depth: int) -> bool:
-    """Whether a collection goes on one line: it is short, and flat where it is a field of a case."""
+    """Whether a collection goes on one line: short, and flat where it is a field of a case."""
     if not value:
         return True
     items = list(value.values()) if isinstance(value, dict) else value

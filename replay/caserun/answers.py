@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from replay.case import Case, Fixture, ModelScript, Reply
+from replay.case import Case, Fault, Fixture, ModelScript, Reply
 from replay.case.schema import holds
 from replay.matching import Answer, AskedCall, AskedPrompt, not_in_recording
 from replay.models import Model, ModelUnavailable
@@ -19,7 +19,14 @@ from tracekit.trajectory import Observation
 class CaseAnswers:
     """Answers one run of a planner from a case."""
 
-    def __init__(self, case: Case, *, model: str | ModelScript | None, live: Model | None) -> None:
+    def __init__(
+        self,
+        case: Case,
+        *,
+        model: str | ModelScript | None,
+        live: Model | None,
+        deciding: bool = False,
+    ) -> None:
         self.given: list[str] = []
         """Ids of the observations that were given, in order."""
         self.delay_ns = 0
@@ -27,6 +34,7 @@ class CaseAnswers:
         self._case = case
         self._model = model
         self._live = live
+        self._deciding = deciding
         self._left = {f.id: f.times for f in case.observations}
         self._delays = {f.id: int(f.delay_ms * 1e6) for f in case.observations}
         self._contracts = {contract.name: contract for contract in case.tools}
@@ -50,7 +58,8 @@ class CaseAnswers:
         self._before[key] = fixture
         self.given.append(fixture.id)
         self.delay_ns += self._delays[fixture.id]
-        return Answer("reused" if again else "exact", _observation(fixture), recorded=fixture.id)
+        seen = _observation(fixture, raising=not self._deciding)
+        return Answer("reused" if again else "exact", seen, recorded=fixture.id)
 
     def _next(self, asked: AskedCall) -> Fixture | None:
         for fixture in self._case.observations:
@@ -144,14 +153,27 @@ def _by_kind(value: JsonValue) -> JsonValue:
     return value
 
 
-def _observation(fixture: Fixture) -> Observation:
-    if fixture.error is None:
+def _observation(fixture: Fixture, *, raising: bool) -> Observation:
+    fault = fixture.error
+    if fault is None:
         return Observation(fixture.returns, "captured", types=dict(fixture.types))
+    value, types = fault.value, dict(fixture.types)
+    if value is None and raising:
+        value, types = _exception(fault)
     return Observation(
-        fixture.error.value,
+        value,
         "captured",
-        types=dict(fixture.types),
+        types=types,
         is_error=True,
-        error_type=fixture.error.type,
-        error_message=fixture.error.message,
+        error_type=fault.type,
+        error_message=fault.message,
     )
+
+
+def _exception(fault: Fault) -> tuple[JsonValue, dict[str, JsonValue]]:
+    """The exception that decorated code meets, as the record would hold it."""
+    module, _, name = fault.type.rpartition(".")
+    path = f"{module or 'builtins'}:{name}"
+    said: list[JsonValue] = [] if fault.message is None else [fault.message]
+    value: JsonValue = {"args": said, "message": fault.message or "", "type": path}
+    return value, {"": ["exception", path]}

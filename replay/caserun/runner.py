@@ -162,7 +162,7 @@ class CaseRunner:
             live = self._live_model() if model == "live" else None
         except UsageError as error:
             return self._not_run(case, f"needs a live model: {error.message}")
-        answers = CaseAnswers(case, model=model, live=live)
+        answers = CaseAnswers(case, model=model, live=live, deciding=self.deciding)
         scribe = Scribe(
             MemorySink(),
             self._redactor,
@@ -273,10 +273,10 @@ def _ending(done: SessionResult) -> tuple[Raised | None, bool, str | None]:
     error = (done.exit.result or {}).get("error")
     if not error:
         return None, False, None
+    decisions = len(done.trajectory.decisions) if done.trajectory else 0
+    if decisions >= MAX_DECISIONS and str(error["type"]).startswith("Planner"):
+        return None, True, None
     if error["own"]:
-        decisions = len(done.trajectory.decisions) if done.trajectory else 0
-        if decisions >= MAX_DECISIONS:
-            return None, True, None
         return None, False, error["message"]
     if error["type"] == NOT_RECORDED:
         return None, False, f"the planner cannot go on without an answer: {error['message']}"

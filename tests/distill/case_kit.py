@@ -128,12 +128,14 @@ expected:
 
 
 def case(text: str = INJECTION, **changes: str) -> Case:
-    """A case from its text, with top-level lines replaced or added."""
-    lines = text.splitlines()
-    for name, value in changes.items():
-        lines = [line for line in lines if not line.startswith(f"{name}:")]
-        lines.append(f"{name}: {value}")
-    return parse_case("\n".join(lines))
+    """A case from its text, with fields replaced or added."""
+    kept, dropping = [], False
+    for line in text.splitlines():
+        if line[0] not in " -":
+            dropping = line.partition(":")[0] in changes
+        if not dropping:
+            kept.append(line)
+    return parse_case("\n".join([*kept, *(f"{name}: {new}" for name, new in changes.items())]))
 
 
 @pytest.fixture
