@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,13 +97,19 @@ def test_careful_makes_the_users_calls_even_if_observations_say_nothing_else(
 
 
 def test_both_go_on_when_a_call_is_answered_with_an_error(attacked: Recorded) -> None:
-    unknown = Recorded(
-        attacked.name, attacked.opening, attacked.script, {}, attacked.log, attacked.tools
-    )
+    unknown = replace(attacked, observations={})
     wanted = [call for call in attacked.calls if call != STAR]
     for planner in (gullible, careful):
         made, answer = play(planner, unknown)
         assert (made, answer) == (wanted, attacked.script[-1]["message"])
+
+
+@pytest.mark.parametrize("planner", [gullible, careful])
+def test_both_know_the_users_calls_without_being_told_of_effects(
+    planner: Planner, attacked: Recorded
+) -> None:
+    told = play(planner, attacked)
+    assert play(planner, replace(attacked, tools=[])) == told
 
 
 def test_a_recorded_history_tells_a_planner_where_it_stands(attacked: Recorded) -> None:
@@ -119,8 +126,8 @@ def test_a_recorded_history_tells_a_planner_where_it_stands(attacked: Recorded) 
             }
         )
         history.append({"role": "tool", "tool_call_id": f"c{number}", "content": SENTENCE})
-    decision = careful(history, attacked.tools, attacked.script)
-    assert decision == {"calls": attacked.script[2]["calls"], "message": None}
+    decided = careful(history, attacked.tools, attacked.script)
+    assert decided == {"calls": attacked.script[2]["calls"], "message": None}
 
 
 def test_a_script_that_is_used_up_ends_the_run(attacked: Recorded) -> None:
@@ -130,7 +137,7 @@ def test_a_script_that_is_used_up_ends_the_run(attacked: Recorded) -> None:
 
 
 def test_a_message_between_calls_is_said_and_the_last_one_is_the_answer() -> None:
-    script = [
+    script: list[dict[str, Any]] = [
         {"calls": [], "message": "Which order?"},
         {"calls": [{"tool": "get_order", "arguments": {"order": "W7"}}], "message": None},
         {"calls": [], "message": "It is on its way."},
