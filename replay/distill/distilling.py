@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Literal
 from replay.case import Case, Expected, ModelScript, Reply, Source
 from replay.caserun import CaseResult, CaseRunner
 from replay.distill import question
+from replay.distill.describing import comments_on, with_short_ids
 from replay.distill.draft import Draft, draft_of
 from replay.distill.emission import check_no_secrets, render, slug, write_new
 from replay.distill.judge import Judge, Target, key_of, offending_call
@@ -150,8 +150,8 @@ class _Work:
             )
             proofs, stopped = _reduced(problem, target, self._offending)
         self.runs += judge.runs
-        final, failure = self._final(_short_ids(problem.best), target, minimal=stopped is None)
-        comments = _comments(problem.best, proofs, judge)
+        final, failure = self._final(with_short_ids(problem.best), target, minimal=stopped is None)
+        comments = comments_on(problem.best, proofs, judge)
         before, after = _extent(start), _extent(problem.best)
         notes = [
             f"run {self.record.run_id}: {before} -> {after}",
@@ -243,6 +243,8 @@ class _Work:
         call = offending_call(full, found)
         if call is not None:
             flow = flow_into(call.tool, call.arguments, start)
+            if right is not None:
+                flow = replace(flow, carriers=flow.carriers & set(right.consumed))
             self._offending = call.decision
         unanswered = {step.name for one in (full, right) if one for step in one.unmatched}
         return Target(
@@ -328,7 +330,8 @@ class _Work:
         fields = {
             "name": name,
             "source": Source(run=self.record.run_id, planner=failing),
-            "planner": failing,
+            # Whoever runs the case without naming a planner wants it green once the fix is in.
+            "planner": _spec(self.fixed) if self.fixed is not None else failing,
             "reason": reason,
             "fix": "proven" if self.fixed is not None else "unproven",
             "minimal": minimal,
@@ -373,41 +376,6 @@ def _replies(record: Trajectory) -> tuple[Reply, ...]:
 def _extent(draft: Draft) -> Extent:
     case = draft.case
     return Extent(len(case.observations), draft.shown, len(case.script))
-
-
-def _comments(best: Draft, proofs: Sequence[Proof], judge: Judge) -> dict[tuple[str, int], str]:
-    """Where each observation and decision came from, and what leaving it out does."""
-    effects = {(proof.layer, proof.part): _effect(best, proof, judge) for proof in proofs}
-    comments: dict[tuple[str, int], str] = {}
-    for place, fixture in enumerate(best.case.observations):
-        effect = effects.get(("observations", fixture.id))
-        comments["observations", place] = _comment(best.seen[fixture.id], effect)
-    for place, number in enumerate(best.numbers):
-        comments["script", place] = _comment(
-            number, effects.get(("scripted calls", (number, None)))
-        )
-    return comments
-
-
-def _comment(number: int, effect: str | None) -> str:
-    came = f"decision {number} of the run"
-    return came if effect is None else f"{came}; without it: {effect}"
-
-
-def _effect(best: Draft, proof: Proof, judge: Judge) -> str | None:
-    layer = next(layer for layer in final_layers(()) if layer.name == proof.layer)
-    return judge.notes.get(key_of(layer.without(best, [proof.part])))
-
-
-def _short_ids(draft: Draft) -> Draft:
-    """Name an observation by its tool alone where it is the only one left of it."""
-    tools = Counter(fixture.tool for fixture in draft.case.observations)
-    fixtures, seen = [], {}
-    for fixture in draft.case.observations:
-        name = fixture.tool if tools[fixture.tool] == 1 else fixture.id
-        fixtures.append(fixture.model_copy(update={"id": name}))
-        seen[name] = draft.seen[fixture.id]
-    return replace(draft.but(observations=tuple(fixtures)), seen=seen)
 
 
 def _spec(planner: str | object) -> str | None:
