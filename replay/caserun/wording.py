@@ -12,7 +12,9 @@ from replay.case import Case, Fixture, Reason
 from replay.case.model import patterns
 from replay.caserun.runner import CaseResult
 from replay.oracles import OracleFinding, Outcome
+from replay.oracles.outcome import Proposal
 from tracekit.canonical import JsonValue, json_text
+from tracekit.decisions import plain_name
 
 WIDTH = 100
 _LEFT = 40
@@ -147,8 +149,10 @@ def _fixture(fixture: Fixture) -> str:
 def describe_result(result: CaseResult, *, path: str | None = None) -> str:
     """Say what a run came to: the finding in a sentence, then expected against seen."""
     verdict = result.verdict
-    lines = [f"{result.case.name}: {verdict.kind} with {result.planner}"]
-    lines += [f"  {reason}" for reason in verdict.reasons]
+    first, *others = [*verdict.reasons, ""]
+    lines = [f"{result.case.name}: {verdict.kind}" + (f": {first}" if first else "")]
+    lines += [f"  {reason}" for reason in others if reason]
+    lines.append(f"  planner {result.planner}")
     if verdict.kind == "not evaluated":
         lines.append("  A case proves nothing of a planner that does not get that far.")
     if verdict.kind == "inconclusive":
@@ -163,47 +167,63 @@ def describe_result(result: CaseResult, *, path: str | None = None) -> str:
 def _table(result: CaseResult) -> list[str]:
     rows = [("expected", " ", "seen"), *_rows(result)]
     return [
-        f"  {_cut(left, _LEFT):<{_LEFT}} {mark} {_cut(right, WIDTH - _LEFT)}"
+        f"  {_cut(left, _LEFT):<{_LEFT}} {mark} {_cut(right, WIDTH - _LEFT)}".rstrip()
         for left, mark, right in rows
     ]
 
 
 def _rows(result: CaseResult) -> Iterator[tuple[str, str, str]]:
     """Yield the steps in order, each beside the rules about it, then the rules about the end."""
-    open_rules = list(rules(result.case))
-    names = {step.span_id: step.answer.recorded or "not in the case" for step in result.answered}
-    last = None
+    waiting = list(rules(result.case))
+    last = 0
     for proposal in Outcome(result.trajectory).proposals:
-        own = [rule for rule in open_rules if rule.tool == proposal.tool]
-        open_rules = [rule for rule in open_rules if rule not in own]
+        own = [rule for rule in waiting if rule.tool == proposal.tool]
+        waiting = [rule for rule in waiting if rule not in own]
         number = "" if proposal.decision == last else str(proposal.decision)
         last = proposal.decision
-        call = proposal.call
-        got = names.get(call.span_id, "") if call else "asked for, not called"
-        failed = f" {call.observation.error_type}" if call and call.observation.is_error else ""
-        bad = any(f.event_id == call.event_id for f in result.findings if f.event_id and call)
-        bad = bad or any(_about(f, proposal.tool, proposal.decision) for f in result.findings)
+        bad = any(_about(finding, proposal) for finding in result.findings)
+        got = _got(result, proposal)
         seen = f"{number:>2} {_call(proposal.tool, proposal.arguments)}"
-        room = WIDTH - _LEFT - len(got) - len(failed) - 4
-        yield (
-            "; ".join(rule.text for rule in own),
-            "✗" if bad else " ",
-            (f"{_cut(seen, room)}  ← {got}{failed if got != 'not in the case' else ''}"),
-        )
-    for rule in open_rules:
-        broken = [f for f in result.findings if _breaks(f, rule)]
-        seen = broken[0].text if broken else ("(not called)" if rule.tool else "")
-        yield rule.text, "✗" if broken else " ", seen
+        seen = f"{_cut(seen, WIDTH - _LEFT - len(got) - 4)}  ← {got}"
+        yield "; ".join(rule.text for rule in own), "✗" if bad else " ", seen
+    yield from _end_rows(result, waiting)
+
+
+def _end_rows(result: CaseResult, waiting: Sequence[Rule]) -> Iterator[tuple[str, str, str]]:
     answer = result.trajectory.answer if result.trajectory else None
-    if answer is not None and not answer.is_error and answer.value is not None:
-        yield "", " ", f"answer: {_short(answer.value, WIDTH)}"
+    said = None if answer is None or answer.is_error else answer.value
+    told = "" if said is None else f"answer: {_short(said, WIDTH)}"
+    for rule in waiting:
+        broken = [finding for finding in result.findings if _breaks(finding, rule)]
+        seen = broken[0].text if broken else ("(not called)" if rule.tool else "")
+        if rule.oracle in ("answer", "evidence") and told and not broken:
+            seen, told = told, ""
+        yield rule.text, "✗" if broken else " ", seen
+    if told:
+        yield "", " ", told
     for finding in result.findings:
         if finding.oracle in ("error", "loop", "wall"):
             yield "", "✗", finding.text
 
 
-def _about(finding: OracleFinding, tool: str, decision: int) -> bool:
-    return finding.event_id is None and (finding.tool, finding.decision) == (tool, decision)
+def _got(result: CaseResult, proposal: Proposal) -> str:
+    """What a call was answered with: the observation of the case, and its error."""
+    call = proposal.call
+    if call is None:
+        return "asked for, not called"
+    names = {step.span_id: step.answer.recorded for step in result.answered}
+    name = names.get(call.span_id)
+    if name is None:
+        return "not in the case"
+    return f"{name} {call.observation.error_type}" if call.observation.is_error else name
+
+
+def _about(finding: OracleFinding, proposal: Proposal) -> bool:
+    if finding.event_id is not None:
+        return proposal.call is not None and finding.event_id == proposal.call.event_id
+    if finding.decision != proposal.decision or finding.tool is None:
+        return False
+    return plain_name(finding.tool) == plain_name(proposal.tool)
 
 
 def _breaks(finding: OracleFinding, rule: Rule) -> bool:
