@@ -181,7 +181,12 @@ def _rows(result: CaseResult) -> Iterator[tuple[str, str, str]]:
         waiting = [rule for rule in waiting if rule not in own]
         number = "" if proposal.decision == last else str(proposal.decision)
         last = proposal.decision
-        bad = any(_about(finding, proposal) for finding in result.findings)
+        bad = any(_about(finding, proposal) for finding in result.findings) or any(
+            _breaks(finding, rule)
+            for rule in own
+            for finding in result.findings
+            if finding.decision is None
+        )
         got = _got(result, proposal)
         seen = f"{number:>2} {_call(proposal.tool, proposal.arguments)}"
         seen = f"{_cut(seen, WIDTH - _LEFT - len(got) - 4)}  ← {got}"
