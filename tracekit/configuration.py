@@ -88,6 +88,11 @@ def recorder() -> Recorder:
     return found
 
 
+def strict() -> bool:
+    """Whether a fault of recording is an error, as in a replay."""
+    return _recorder is not None and _recorder.strict
+
+
 def _make(
     path: Path, rules: Rules, versions: Mapping[str, str], durability: Durability
 ) -> Recorder:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracekit import guard
+from tracekit import configuration, guard
 from tracekit.canonical import Encoded, JsonValue, encode
 from tracekit.contract import Contract
 from tracekit.events import (
@@ -153,7 +153,12 @@ class Unrecorded:
 
 
 def unrecorded(error: Exception) -> Unrecorded:
-    """Let a call run though nothing can be recorded (no key, say), and tell why once."""
+    """Let a call run though nothing can be recorded (no key, say), and tell why once.
+
+    A replay that does not know what to answer runs nothing: there ``error`` is raised.
+    """
+    if guard.installed() or configuration.strict():
+        raise error
     global _complained  # once a process
     if not _complained:
         _complained = True
