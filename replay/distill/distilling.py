@@ -15,7 +15,7 @@ from replay.distill.describing import comments_on, with_short_ids
 from replay.distill.draft import Draft, draft_of
 from replay.distill.emission import check_no_secrets, render, slug, write_new
 from replay.distill.judge import Judge, Target, key_of, offending_call
-from replay.distill.layers import all_layers, final_layers
+from replay.distill.order import all_layers, final_layers
 from replay.distill.outcome import DistillResult, Extent
 from replay.distill.passes import Proof, reduce
 from replay.distill.problem import Budget, Problem, Spent

@@ -14,7 +14,6 @@ from typing import Any
 from replay.case import ScriptedDecision
 from replay.distill import pieces, trees
 from replay.distill.draft import Draft, Place, Slot
-from replay.distill.passes import Layer
 from tracekit import jsontree
 from tracekit.canonical import JsonValue
 
@@ -22,7 +21,8 @@ Needles = tuple[str, ...]
 _NAMES = {"input": "input", "history": "message", "script": "decision", "error": "error of"}
 
 
-def _likely_first(parts: list[Any], value_of: Callable[[Any], JsonValue], needles: Needles) -> Any:
+def likely_first(parts: list[Any], value_of: Callable[[Any], JsonValue], needles: Needles) -> Any:
+    """Put the parts first that hold what flowed into the offending call."""
     return sorted(parts, key=lambda part: not trees.holds_one_of(value_of(part), needles))
 
 
@@ -36,7 +36,7 @@ class Steps:
     def parts(self, whole: Draft) -> Sequence[Hashable]:
         """Numbers of the decisions."""
         numbers = sorted({*whole.numbers, *(whole.seen[f.id] for f in whole.case.observations)})
-        return list(_likely_first(numbers, lambda number: _of_step(whole, number), self.needles))
+        return list(likely_first(numbers, lambda number: _of_step(whole, number), self.needles))
 
     def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
         """Leave decisions out."""
@@ -59,7 +59,7 @@ class Observations:
     def parts(self, whole: Draft) -> Sequence[Hashable]:
         """Their ids."""
         names = [fixture.id for fixture in whole.case.observations]
-        return list(_likely_first(names, lambda name: _shown(whole, name), self.needles))
+        return list(likely_first(names, lambda name: _shown(whole, name), self.needles))
 
     def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
         """Leave observations out."""
@@ -242,18 +242,18 @@ class Subtrees:
                 if not trees.is_required(slot.value, pointer, required):
                     found.append(((slot.place, pointer), node))
         values = dict(found)
-        return list(_likely_first([part for part, _ in found], values.__getitem__, self.needles))
+        return list(likely_first([part for part, _ in found], values.__getitem__, self.needles))
 
     def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
         """Leave subtrees out."""
-        for slot, pointers in _by_slot(whole, parts):
+        for slot, pointers in by_slot(whole, parts):
             whole = whole.with_value(slot.place, *trees.without(slot.value, slot.types, pointers))
         return whole
 
     def label(self, whole: Draft, part: Hashable) -> str:
         """Name the field."""
         assert isinstance(part, tuple)
-        return f"{part[1]} of {_named(part[0])}"
+        return f"{part[1]} of {named(part[0])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,11 +279,11 @@ class Texts:
                         ((slot.place, (pointer, at)), piece) for at, piece in enumerate(split)
                     ]
         values = dict(found)
-        return list(_likely_first([part for part, _ in found], values.__getitem__, self.needles))
+        return list(likely_first([part for part, _ in found], values.__getitem__, self.needles))
 
     def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
         """Leave pieces out; where something must be left, the first piece is."""
-        for slot, places in _by_slot(whole, parts):
+        for slot, places in by_slot(whole, parts):
             value = slot.value
             gone: dict[str, set[int]] = defaultdict(set)
             for pointer, at in places:
@@ -304,38 +304,7 @@ class Texts:
         place, (pointer, at) = part
         slot = next(slot for slot in whole.slots() if slot.place == place)
         text = jsontree.get(slot.value, pointer)
-        return f"{pieces.SPLITTERS[self.kind](str(text))[at].strip()[:60]!r} in {_named(place)}"
-
-
-def all_layers(draft: Draft, needles: Needles) -> list[Layer[Draft]]:
-    """Every layer that a reduction goes through, the coarse ones first."""
-    deepest = max((trees.depth_of(slot.value) for slot in draft.slots()), default=0)
-    return [
-        Offers(),
-        Details(),
-        Steps(needles),
-        Observations(needles),
-        ScriptedCalls(),
-        History(),
-        *(Subtrees(depth, needles) for depth in range(1, deepest + 1)),
-        *(Texts(kind, needles) for kind in pieces.SPLITTERS),
-        Offers(detailed=True),
-    ]
-
-
-def final_layers(needles: Needles) -> list[Layer[Draft]]:
-    """The layers whose parts are tried one by one at the end."""
-    return [
-        Steps(needles),
-        Observations(needles),
-        ScriptedCalls(),
-        History(),
-        Offers(),
-        Subtrees(None, needles),
-        *(Texts(kind, needles) for kind in pieces.SPLITTERS),
-        Details(),
-        Offers(detailed=True),
-    ]
+        return f"{pieces.SPLITTERS[self.kind](str(text))[at].strip()[:60]!r} in {named(place)}"
 
 
 # --- helpers --------------------------------------------------------------------------------------
@@ -362,7 +331,8 @@ def _required(whole: Draft, slot: Slot) -> frozenset[str]:
     return trees.required_members(whole.schemas.get(whole.fixture(slot.place[1]).tool))
 
 
-def _by_slot(whole: Draft, parts: Collection[Hashable]) -> Iterator[tuple[Slot, list[Any]]]:
+def by_slot(whole: Draft, parts: Collection[Hashable]) -> Iterator[tuple[Slot, list[Any]]]:
+    """Yield each value that has some of the parts, with what they are in it."""
     by_place: dict[Place, list[Any]] = defaultdict(list)
     for part in parts:
         assert isinstance(part, tuple)
@@ -372,20 +342,7 @@ def _by_slot(whole: Draft, parts: Collection[Hashable]) -> Iterator[tuple[Slot, 
             yield slot, by_place[slot.place]
 
 
-def _named(place: Place) -> str:
+def named(place: Place) -> str:
+    """What a reader calls a value."""
     kind, name = place
     return " ".join(filter(None, (_NAMES.get(kind, ""), name)))
-
-
-__all__ = [
-    "Details",
-    "History",
-    "Observations",
-    "Offers",
-    "ScriptedCalls",
-    "Steps",
-    "Subtrees",
-    "Texts",
-    "all_layers",
-    "final_layers",
-]

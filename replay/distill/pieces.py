@@ -11,19 +11,22 @@ from collections.abc import Callable, Collection, Hashable
 
 Splitter = Callable[[str], list[str]]
 
+_ESCAPED = r"\\+[nr]"
+"""A line break as it stands in texts that were quoted."""
+_LINE = re.compile(rf"(?:\r?\n|{_ESCAPED})(?:\s|{_ESCAPED})*")
+_EDGE = re.compile(rf"^(?:\s|{_ESCAPED})+|(?:\s|{_ESCAPED})+$")
 _TAG = re.compile(r"(<[^<>]*>)")
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"')\]]*\s+|(?<=[。！？])")
 
 
 def lines(text: str) -> list[str]:
-    """Split at line breaks; blank lines belong to the line before."""
+    """Split at line breaks, those of quoted texts too; what is blank belongs to the line before."""
     found: list[str] = []
-    for line in text.splitlines(keepends=True):
-        if found and not line.strip():
-            found[-1] += line
-        else:
-            found.append(line)
-    return found
+    start = 0
+    for match in _LINE.finditer(text):
+        found.append(text[start : match.end()])
+        start = match.end()
+    return [*found, text[start:]] if start < len(text) else found
 
 
 def stretches(text: str) -> list[str]:
@@ -34,14 +37,13 @@ def stretches(text: str) -> list[str]:
 def sentences(text: str) -> list[str]:
     """Split after sentences, also at line breaks; the space between belongs to the first."""
     found: list[str] = []
-    for line in text.splitlines(keepends=True):
+    for line in lines(text):
         start = 0
         for match in _SENTENCE.finditer(line):
-            if line[start : match.end()].strip():
+            if line[start : match.end()].strip() and match.end() < len(line):
                 found.append(line[start : match.end()])
                 start = match.end()
-        if start < len(line):
-            found.append(line[start:])
+        found.append(line[start:])
     return found
 
 
@@ -55,4 +57,4 @@ SPLITTERS: dict[str, Splitter] = {
 def without(text: str, splitter: Splitter, places: Collection[Hashable]) -> str:
     """Leave pieces out; the edges of what is left are trimmed where something went."""
     kept = [piece for place, piece in enumerate(splitter(text)) if place not in places]
-    return "".join(kept).strip()
+    return _EDGE.sub("", "".join(kept))

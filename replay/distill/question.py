@@ -68,13 +68,11 @@ def choose(
     Raises:
         DistillError: nothing was seen, or several things, and none was chosen.
     """
-    seen = tuple(_seen(failing, fixed, writes))
+    seen = tuple(_seen(failing, writes))
     if wish.says_something:
         return _wished(wish, seen)
     if fixed is not None:
-        only = tuple(_only_by(failing, fixed, writes))
-        if only:
-            return only
+        return _shown_by(failing, fixed, seen, writes)
     strong = [choice for choice in seen if not choice.name.startswith("forbid:")]
     strong += [c for c in seen if c.name.startswith("forbid:") and c.what.startswith("refused")]
     if len(strong) == 1 or (not strong and len(seen) == 1):
@@ -88,6 +86,22 @@ def choose(
     listed = "\n".join(f"    --signature {choice.name:<24} {choice.what}" for choice in seen)
     what = "it is not known what is wrong" if not strong else "several failures are seen"
     raise DistillError(f"{what} with the run; choose what the case is about:\n{listed}")
+
+
+def _shown_by(
+    failing: CaseResult, fixed: CaseResult, seen: tuple[Choice, ...], writes: frozenset[str]
+) -> tuple[Choice, ...]:
+    """What only the failing planner does: first the writes, then how it ends."""
+    also = {choice.name for choice in _seen(fixed, writes)}
+    ends = [c for c in seen if c.oracle != "forbidden_tools" and c.name not in also]
+    only = (*_only_by(failing, fixed, writes), *ends)
+    if not only:
+        raise DistillError(
+            f"on the whole run {failing.planner} and {fixed.planner} make the same writes, so it "
+            "is not known what is wrong",
+            hint="say what it is: --forbid TOOL, --require TOOL, --answer-contains TEXT",
+        )
+    return only
 
 
 def _wished(wish: Wish, seen: tuple[Choice, ...]) -> tuple[Choice, ...]:
@@ -123,9 +137,7 @@ def _named(name: str, seen: tuple[Choice, ...]) -> Choice:
     raise DistillError(f"the signature {name!r} is none of: {FORMS}")
 
 
-def _seen(
-    failing: CaseResult, fixed: CaseResult | None, writes: frozenset[str]
-) -> Iterator[Choice]:
+def _seen(failing: CaseResult, writes: frozenset[str]) -> Iterator[Choice]:
     for found in failing.findings:
         if found.oracle in _ENDINGS:
             name = found.oracle if not found.error else f"{found.oracle}:{found.error}"

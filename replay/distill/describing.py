@@ -1,0 +1,47 @@
+"""What a case says of its own parts: names, where they came from, what leaving them out does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from replay.distill.draft import Draft
+from replay.distill.judge import Judge, key_of
+from replay.distill.order import final_layers
+from replay.distill.passes import Proof
+
+
+def comments_on(best: Draft, proofs: Sequence[Proof], judge: Judge) -> dict[tuple[str, int], str]:
+    """Where each observation and decision came from, and what leaving it out does."""
+    effects = {(proof.layer, proof.part): _effect(best, proof, judge) for proof in proofs}
+    comments: dict[tuple[str, int], str] = {}
+    for place, fixture in enumerate(best.case.observations):
+        effect = effects.get(("observations", fixture.id))
+        comments["observations", place] = _comment(best.seen[fixture.id], effect)
+    for place, number in enumerate(best.numbers):
+        comments["script", place] = _comment(
+            number, effects.get(("scripted calls", (number, None)))
+        )
+    return comments
+
+
+def _comment(number: int, effect: str | None) -> str:
+    came = f"decision {number} of the run"
+    return came if effect is None else f"{came}; without it: {effect}"
+
+
+def _effect(best: Draft, proof: Proof, judge: Judge) -> str | None:
+    layer = next(layer for layer in final_layers(()) if layer.name == proof.layer)
+    return judge.notes.get(key_of(layer.without(best, [proof.part])))
+
+
+def with_short_ids(draft: Draft) -> Draft:
+    """Name an observation by its tool alone where it is the only one left of it."""
+    tools = Counter(fixture.tool for fixture in draft.case.observations)
+    fixtures, seen = [], {}
+    for fixture in draft.case.observations:
+        name = fixture.tool if tools[fixture.tool] == 1 else fixture.id
+        fixtures.append(fixture.model_copy(update={"id": name}))
+        seen[name] = draft.seen[fixture.id]
+    return replace(draft.but(observations=tuple(fixtures)), seen=seen)
