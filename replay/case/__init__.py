@@ -27,7 +27,7 @@ from replay.case.model import (
     json_schema,
 )
 from replay.case.reading import MAX_BYTES, SUFFIX, parse_case, read_case
-from replay.case.writing import dump_case, first_line, write_case
+from replay.case.writing import dump_case, first_line
 
 __all__ = [
     "FORMAT",
@@ -54,5 +54,4 @@ __all__ = [
     "json_schema",
     "parse_case",
     "read_case",
-    "write_case",
 ]

@@ -316,6 +316,8 @@ class Case(_Part):
     """JSON pointer in ``input`` → type that JSON cannot carry."""
     history: tuple[Said, ...] = ()
     """Messages before the first decision; ``input`` as the user's where there are none."""
+    turns: tuple[JsonValue, ...] = ()
+    """What the user says next, each time that a planner which decides has come to its answer."""
     identity: dict[str, str] = Field(default_factory=dict)
     """Tenant and operator of the run."""
     clock: AwareDatetime | None = None

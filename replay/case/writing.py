@@ -5,11 +5,8 @@ What is written is read back before anybody gets it; a form that would not survi
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -63,33 +60,6 @@ def dump_case(case: Case, *, notes: Sequence[str] = ()) -> str:
         if _same(case, head + body):
             return head + body
     raise CaseError("cannot be written: it would be read as something else", path=case.name)
-
-
-def write_case(
-    case: Case, path: str | Path, *, notes: Sequence[str] = (), replace: bool = True
-) -> None:
-    """Write a case file, whole or not at all.
-
-    Raises:
-        CaseError: it cannot be written.
-    """
-    text = dump_case(case, notes=notes)
-    target = Path(path)
-    try:
-        if not replace and target.exists():
-            raise CaseError("exists already", path=str(path))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        number, name = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
-        try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).chmod(0o644)
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise CaseError(f"cannot be written: {error.strerror}", path=str(path)) from error
 
 
 def _same(case: Case, text: str) -> bool:

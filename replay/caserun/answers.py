@@ -37,6 +37,7 @@ class CaseAnswers:
         self._deciding = deciding
         self._left = {f.id: f.times for f in case.observations}
         self._delays = {f.id: int(f.delay_ms * 1e6) for f in case.observations}
+        self._turns = list(case.turns)
         self._contracts = {contract.name: contract for contract in case.tools}
         self._before: dict[tuple[str, str], Fixture] = {}
         self._replies = list(model.replies) if isinstance(model, ModelScript) else []
@@ -132,8 +133,8 @@ class CaseAnswers:
         return None
 
     def user_turn(self, said: JsonValue, number: int, *, final: bool) -> Turn | None:
-        """The user says nothing beyond the case's history."""
-        return None
+        """The case's next turn, once the planner has answered."""
+        return Turn(self._turns.pop(0), tainted=False) if final and self._turns else None
 
     def contract(self, tool: str) -> Contract | None:
         """What the case says of ``tool``."""

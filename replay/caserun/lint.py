@@ -16,14 +16,23 @@ from replay.case.model import patterns
 from tracekit.redact import scan
 
 
-def lint_case(case: Case) -> list[str]:
-    """Return what is wrong with a case, each in a sentence."""
-    return [*_secrets(case), *_names(case), *_tools(case), *_vacuous(case)]
+def lint_case(case: Case, text: str = "") -> list[str]:
+    """Return what is wrong with a case, each in a sentence.
+
+    Args:
+        case: The case.
+        text: Its file's text, for what only comments hold.
+    """
+    return [*_secrets(case, text), *_names(case), *_tools(case), *_vacuous(case)]
 
 
-def _secrets(case: Case) -> Iterator[str]:
-    for found in scan(case.as_data()):
-        yield f"{found.pointer or '/'} holds what looks like a secret ({found.kind}): redact it"
+def _secrets(case: Case, text: str) -> Iterator[str]:
+    found = scan(case.as_data())
+    for secret in found:
+        yield f"{secret.pointer or '/'} holds what looks like a secret ({secret.kind}): redact it"
+    comments = [line.partition("#")[2] for line in text.splitlines() if "#" in line]
+    if not found and (hidden := scan("\n".join(comments))):
+        yield f"a comment holds what looks like a secret ({hidden[0].kind}): redact it"
 
 
 def _names(case: Case) -> Iterator[str]:

@@ -125,6 +125,11 @@ def test_lint_finds_nothing_in_a_good_case(cases: Path) -> None:
             "/observations/0/returns holds what looks like a secret (aws_key): redact it",
         ),
         (
+            "name: injection",
+            "name: injection # was AKIAIOSFODNN7EXAMPLE",
+            "a comment holds what looks like a secret (aws_key): redact it",
+        ),
+        (
             "planner: planners:obedient",
             "planner: planners:obedeint",
             "planner is 'planners:obedeint': planners defines no 'obedeint'",

@@ -23,7 +23,6 @@ from replay.case import (
     json_schema,
     parse_case,
     read_case,
-    write_case,
 )
 from tests.distill.case_kit import INJECTION, case
 from tracekit.errors import CaseError
@@ -248,18 +247,6 @@ def test_what_is_written_is_read_as_the_same(returns: Any, message: str, value: 
 def test_other_readers_of_yaml_read_the_same(value: Any) -> None:
     made = case().model_copy(update={"input": value})
     assert yaml.safe_load(dump_case(made)).get("input") == made.as_data().get("input")
-
-
-def test_a_case_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    target = tmp_path / "cases" / "x.case.yaml"
-    write_case(case(), target)
-    assert read_case(target) == case()
-    assert [path.name for path in target.parent.iterdir()] == ["x.case.yaml"]
-    with pytest.raises(CaseError, match="exists already"):
-        write_case(case(), target, replace=False)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(CaseError, match=r"cannot be written: (File exists|Not a directory)"):
-        write_case(case(), tmp_path / "file" / "x.case.yaml")
 
 
 # --- the schema -----------------------------------------------------------------------------------

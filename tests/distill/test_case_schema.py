@@ -30,7 +30,7 @@ REFUND: dict[str, Any] = {
         ({"amount": 0}, [("/amount", "0 is not above 0")]),
         ({}, [("", "lacks 'amount'")]),
         ({"amount": 1, "note": 1}, [("/note", "is not among the allowed names")]),
-        ({"amount": 1, "currency": "XXX"}, [("/currency", '"XXX" is none of "EUR", "USD"')]),
+        ({"amount": 1, "currency": "YEN"}, [("/currency", '"YEN" is none of "EUR", "USD"')]),
         ({"amount": 1, "lines": []}, [("/lines", "has 0 elements, at least 1 are wanted")]),
         (
             {"amount": 1, "lines": ["abcd"]},

@@ -168,7 +168,9 @@ def lint(paths: tuple[str, ...], as_json: bool) -> None:
     from tracekit.canonical import json_text
 
     cases, broken = _read(_files(paths))
-    found = [(path, text) for path, one in cases for text in lint_case(one)]
+    found = [
+        (path, text) for path, one in cases for text in lint_case(one, path.read_text("utf-8"))
+    ]
     if as_json:
         told: list[JsonValue] = [{"file": str(path), "text": text} for path, text in found]
         told += [{"file": str(path), "text": error.message} for path, error in broken]
