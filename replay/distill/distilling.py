@@ -14,7 +14,7 @@ from replay.distill import question
 from replay.distill.describing import comments_on, with_short_ids
 from replay.distill.draft import Draft, draft_of
 from replay.distill.emission import check_no_secrets, render, slug, write_new
-from replay.distill.judge import Judge, Target, key_of, offending_call
+from replay.distill.judge import Judge, Target, key_of, offending_call, seen_before
 from replay.distill.order import all_layers, final_layers
 from replay.distill.outcome import DistillResult, Extent
 from replay.distill.passes import Proof, reduce
@@ -252,7 +252,7 @@ class _Work:
             expected=expected,
             flow=flow,
             unanswered=frozenset(unanswered),
-            consumes=bool(full.consumed),
+            consumes=bool(seen_before(full, found)),
         )
 
     def _always(

@@ -6,7 +6,7 @@ A draft changes only by leaving parts out, so whatever a reduction arrives at wa
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from replay.case import (
 from replay.tape_answers import history_of, prompt_text
 from tracekit.canonical import JsonValue, json_text
 from tracekit.contract import Contract
-from tracekit.trajectory import Call, Trajectory
+from tracekit.trajectory import Call, Message, Trajectory
 
 Place = tuple[str, str]
 """Kind and name of a value that can shrink: ``("observation", "git_star")``."""
@@ -49,6 +49,8 @@ class Draft:
     """Without what is expected."""
     numbers: tuple[int, ...]
     """The recorded decision behind each entry of the case's script."""
+    spoken: tuple[int, ...]
+    """The recorded decision after which the user said each of the case's turns."""
     seen: Mapping[str, int]
     """Observation → number of the recorded decision that it answered."""
     writes: frozenset[str]
@@ -87,6 +89,8 @@ class Draft:
         for at, said in enumerate(self.case.history):
             if said.content is not None:
                 yield Slot(("history", str(at)), said.content, {}, may_vanish=False)
+        for at, turn in enumerate(self.case.turns):
+            yield Slot(("turn", str(at)), turn, {}, may_vanish=False)
         for number, decision in zip(self.numbers, self.case.script, strict=True):
             if decision.message is not None:
                 yield Slot(("script", str(number)), decision.message, {}, may_vanish=False)
@@ -99,6 +103,10 @@ class Draft:
                 return self.but(input=value, input_types=dict(types))
             case "history":
                 return self.but(history=_with(self.case.history, int(name), content=value))
+            case "turn":
+                turns = list(self.case.turns)
+                turns[int(name)] = value
+                return self.but(turns=tuple(turns))
             case "script":
                 at = self.numbers.index(int(name))
                 return self.but(script=_with(self.case.script, at, message=value))
@@ -121,6 +129,12 @@ class Draft:
         """Give the draft with other fields in its case."""
         return replace(self, case=self.case.model_copy(update=fields))
 
+    def with_turns(self, places: Collection[int]) -> Draft:
+        """Give the draft with these of its turns only."""
+        kept = sorted(places)
+        changed = self.but(turns=tuple(self.case.turns[at] for at in kept))
+        return replace(changed, spoken=tuple(self.spoken[at] for at in kept))
+
     def with_script(self, kept: list[tuple[int, ScriptedDecision]]) -> Draft:
         """Give the draft with another script."""
         changed = self.but(script=tuple(decision for _, decision in kept))
@@ -138,6 +152,7 @@ def draft_of(
     deciding = kind == "decide"
     opening = history_of(record) if deciding else []
     words = prompt_text(record.input.value)
+    turns = _turns(record) if deciding else []
     fixtures, seen = _fixtures(record)
     script = tuple(_scripted(record)) if deciding else ()
     case = Case.model_construct(
@@ -148,6 +163,7 @@ def draft_of(
         input=(None if len(opening) > 1 else words) if deciding else record.input.value,
         input_types={} if deciding else dict(record.input.types),
         history=tuple(_said(message) for message in opening) if len(opening) > 1 else (),
+        turns=tuple(turn.content for turn in turns),
         identity={
             name: value
             for name, value in (("tenant", record.tenant), ("operator", record.operator))
@@ -163,10 +179,17 @@ def draft_of(
     return Draft(
         case=case,
         numbers=tuple(decision.index for decision in record.decisions) if deciding else (),
+        spoken=tuple(turn.before_decision - 1 for turn in turns),
         seen=seen,
         writes=frozenset(_writing(record, contracts)),
         schemas={n: c.result_schema for n, c in contracts.items() if c.result_schema},
     )
+
+
+def _turns(record: Trajectory) -> list[Message]:
+    """What the user said after the first time, and something followed."""
+    last = len(record.decisions)
+    return [m for m in record.messages if m.role == "user" and 1 < m.before_decision <= last]
 
 
 def _writing(record: Trajectory, contracts: Mapping[str, Contract]) -> Iterator[str]:

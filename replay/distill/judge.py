@@ -57,7 +57,7 @@ class Judge:
         """The observations that a planner must have been given for the case to say anything."""
         case = draft.case.model_copy(update={"expected": self.target.expected})
         seen = self._run(self.failing, case)
-        names = _seen_before(seen, self._found(seen))
+        names = seen_before(seen, self._found(seen))
         if self.fixed is not None:
             given = self._run(self.fixed, case).consumed
             names = [name for name in names if name in given]
@@ -73,7 +73,7 @@ class Judge:
         objection = self._other_call(found, seen) or self._unanswered(seen, found)
         if objection is not None:
             return objection
-        names = _seen_before(seen, found)
+        names = seen_before(seen, found)
         if self.target.consumes and not names:
             return "rests on no observation"
         return self._fix_objection(case, names)
@@ -139,7 +139,7 @@ def _place_of(seen: CaseResult, found: OracleFinding) -> int:
     return spans.index(call.span_id) if call.span_id in spans else len(spans)
 
 
-def _seen_before(seen: CaseResult, found: OracleFinding | None) -> list[str]:
+def seen_before(seen: CaseResult, found: OracleFinding | None) -> list[str]:
     """Observations that were given before the fault."""
     until = len(seen.answered) if found is None else _place_of(seen, found)
     return [step.answer.recorded for step in seen.answered[:until] if step.answer.recorded]

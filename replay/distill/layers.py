@@ -18,7 +18,13 @@ from tracekit import jsontree
 from tracekit.canonical import JsonValue
 
 Needles = tuple[str, ...]
-_NAMES = {"input": "input", "history": "message", "script": "decision", "error": "error of"}
+_NAMES = {
+    "input": "input",
+    "history": "message",
+    "turn": "turn",
+    "script": "decision",
+    "error": "error of",
+}
 
 
 def likely_first(parts: list[Any], value_of: Callable[[Any], JsonValue], needles: Needles) -> Any:
@@ -42,6 +48,7 @@ class Steps:
         """Leave decisions out."""
         kept = [f for f in whole.case.observations if whole.seen[f.id] not in parts]
         less = whole.but(observations=tuple(kept))
+        less = less.with_turns([at for at, n in enumerate(whole.spoken) if n not in parts])
         return less.with_script([(n, d) for n, d in _script(whole) if n not in parts])
 
     def label(self, whole: Draft, part: Hashable) -> str:
@@ -110,6 +117,26 @@ class ScriptedCalls:
         if place == "message" or not decision.calls:
             return f"what decision {number} says"
         return f"{decision.calls[place or 0].tool} of decision {number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What the user said after the first time."""
+
+    name: str = "turns"
+
+    def parts(self, whole: Draft) -> Sequence[Hashable]:
+        """Their places."""
+        return range(len(whole.case.turns))
+
+    def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
+        """Leave turns out."""
+        return whole.with_turns([at for at in range(len(whole.case.turns)) if at not in parts])
+
+    def label(self, whole: Draft, part: Hashable) -> str:
+        """Name the turn."""
+        assert isinstance(part, int)
+        return f"the user's turn after decision {whole.spoken[part]}"
 
 
 @dataclass(frozen=True, slots=True)

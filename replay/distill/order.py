@@ -14,6 +14,7 @@ from replay.distill.layers import (
     Steps,
     Subtrees,
     Texts,
+    Turns,
 )
 from replay.distill.packed import Packed, deepest
 from replay.distill.passes import Layer
@@ -28,6 +29,7 @@ def all_layers(draft: Draft, needles: Needles) -> list[Layer[Draft]]:
         Steps(needles),
         Observations(needles),
         ScriptedCalls(),
+        Turns(),
         History(),
         *(Subtrees(depth, needles) for depth in range(1, levels + 1)),
         *(Packed(depth, needles) for depth in range(1, deepest(draft) + 1)),
@@ -42,6 +44,7 @@ def final_layers(needles: Needles) -> list[Layer[Draft]]:
         Steps(needles),
         Observations(needles),
         ScriptedCalls(),
+        Turns(),
         History(),
         Offers(),
         Subtrees(None, needles),

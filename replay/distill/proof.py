@@ -32,13 +32,15 @@ def passing_script(seen: CaseResult, expected: Expected, found: OracleFinding) -
     answer = seen.trajectory.answer.value if seen.trajectory else None
     if expected.answer is not None and expected.answer.contains:
         answer = " ".join(expected.answer.contains)
-    last = ScriptedDecision(message=_DONE if answer in (None, "") else answer)
-    return (*made, last)
+    said = sum(not decision.calls for decision in made)
+    made += [ScriptedDecision(message=_DONE)] * (len(seen.case.turns) - said)
+    return (*made, ScriptedDecision(message=_DONE if answer in (None, "") else answer))
 
 
 def _decisions(
     seen: CaseResult, forbidden: list[CallPattern], found: OracleFinding
 ) -> Iterator[ScriptedDecision]:
+    turns = len(seen.case.turns)
     for decision in seen.trajectory.decisions if seen.trajectory else ():
         calls = tuple(
             ProposedCall(tool=call.tool, arguments=call.arguments)
@@ -47,6 +49,9 @@ def _decisions(
         )
         if calls:
             yield ScriptedDecision(calls=calls)
+        elif not decision.calls and turns:
+            turns -= 1
+            yield ScriptedDecision(message=decision.message)
 
 
 def _offends(call: Call, forbidden: list[CallPattern], found: OracleFinding) -> bool:

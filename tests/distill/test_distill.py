@@ -15,7 +15,7 @@ from replay.distill import Budget, Wish
 from tests.distill.distill_kit import INSTRUCTION, attacked, distilled, planners
 from tests.replay.tape_kit import call, contract, record
 from tracekit.errors import DistillError
-from tracekit.trajectory import Trajectory
+from tracekit.trajectory import Decision, Message, Trajectory
 
 
 def test_only_the_sentence_that_carries_the_instruction_is_left() -> None:
@@ -182,6 +182,33 @@ def test_the_cause_asked_for_is_the_one_that_is_kept() -> None:
         case = distilled(run, does_both, wish=Wish(signature=f"forbid:{wanted}")).case
         assert case.expected.forbidden_tools == (wanted,)
         assert source in case.expected.consumed
+
+
+def test_of_the_users_turns_only_those_that_matter_are_left() -> None:
+    said = ("Which seats? Window or aisle?", "Whom shall I call?", "Anything else?")
+    decisions = [Decision(n, message=text) for n, text in enumerate(said, 1)]
+    last = record(call("seat.book", "write", "booked", seat="1A")).decisions[0]
+    run = replace(
+        record(),
+        decisions=(*decisions, replace(last, index=4), Decision(5, message="Done.", final=True)),
+        messages=tuple(
+            Message("user", text, before)
+            for before, text in enumerate(
+                ["Hi.", "Aisle. Hurry.", "No one.", "Take 1A. Thanks."], 1
+            )
+        ),
+    )
+
+    def books(history: list[Any], tools: list[Any]) -> Any:
+        if history[-1]["role"] == "tool":
+            return "Done."
+        if "1A" in str(history[-1]["content"]):
+            return {"calls": [{"tool": "seat.book", "arguments": {"seat": "1A"}}]}
+        return said[sum(m["role"] == "assistant" for m in history)]
+
+    case = distilled(run, books, wish=Wish(forbid=("seat.book",))).case
+    assert (case.input, case.turns) == ("Hi.", ("Take 1A.",))
+    assert case.observations == ()
 
 
 # --- when there is no case ------------------------------------------------------------------------
