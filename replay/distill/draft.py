@@ -20,7 +20,7 @@ from replay.case import (
     Said,
     ScriptedDecision,
 )
-from replay.tape_answers import history_of, prompt_text
+from replay.tape_answers import history_of
 from tracekit.canonical import JsonValue, json_text
 from tracekit.contract import Contract
 from tracekit.trajectory import Call, Message, Trajectory
@@ -151,7 +151,7 @@ def draft_of(
     """Turn a run into a draft that holds all of it."""
     deciding = kind == "decide"
     opening = history_of(record) if deciding else []
-    words = prompt_text(record.input.value)
+    words = _said(opening[0]).content if len(opening) == 1 else None
     turns = _turns(record) if deciding else []
     fixtures, seen = _fixtures(record)
     script = tuple(_scripted(record)) if deciding else ()
@@ -160,7 +160,7 @@ def draft_of(
         name=record.agent or "case",
         layer=layer,
         model=model,
-        input=(None if len(opening) > 1 else words) if deciding else record.input.value,
+        input=words if deciding else record.input.value,
         input_types={} if deciding else dict(record.input.types),
         history=tuple(_said(message) for message in opening) if len(opening) > 1 else (),
         turns=tuple(turn.content for turn in turns),
