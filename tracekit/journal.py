@@ -8,7 +8,6 @@ that lock knows that the owner is gone, even where its process id is in use agai
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import itertools
 import os
@@ -16,6 +15,7 @@ import re
 import socket
 import threading
 import weakref
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from tracekit import conditions
+from tracekit.canonical import digest_bytes
 from tracekit.events import FACT, SCHEMA_VERSION, Blob, Fact, LossNoted
 
 Durability = Literal["os", "disk"]
@@ -188,7 +189,7 @@ def _blob_line(blob: Blob) -> bytes:
     try:
         content["text"] = blob.data.decode()
     except UnicodeDecodeError:
-        content["base64"] = base64.b64encode(blob.data).decode()
+        content["base64"] = b64encode(blob.data).decode()
     return orjson.dumps({"blob": content}) + b"\n"
 
 
@@ -226,15 +227,21 @@ def _read_line(line: bytes, content: JournalContent) -> None:
     if "fact" in record:
         content.facts.append(FACT.validate_python(record))
     elif "blob" in record:
-        kept = record["blob"]
-        data = kept["text"].encode() if "text" in kept else base64.b64decode(kept["base64"])
-        content.blobs[kept["digest"]] = Blob(
-            digest=kept["digest"], media_type=kept["media_type"], data=data
-        )
+        blob = _blob_of(**record["blob"])
+        content.blobs[blob.digest] = blob
     elif "journal" in record:
         content.schema_version = int(record["journal"]["schema_version"])
     else:
         raise ValueError("neither a fact nor a blob")
+
+
+def _blob_of(
+    digest: str, media_type: str, text: str | None = None, base64: str | None = None
+) -> Blob:
+    data = b64decode(base64 or "", validate=True) if text is None else text.encode()
+    if digest_bytes(data) != digest:
+        raise ValueError("a payload is not what its digest says")
+    return Blob(digest=digest, media_type=media_type, data=data)
 
 
 def _reason(error: Exception) -> str:
