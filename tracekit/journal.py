@@ -120,7 +120,8 @@ class Journal:
             self._torn = bool(view) and (self._torn or len(view) < len(data))
 
     def _create(self) -> int:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for folder in (self.folder.parent, self.folder):  # parents get the usual mode
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         fd = os.open(self.path, flags, 0o600)
         try:
