@@ -13,6 +13,7 @@ from pathlib import Path
 
 from replay.case import Case
 from replay.case.model import patterns
+from replay.case.writing import LIVE_MODEL
 from tracekit.redact import scan
 
 
@@ -21,9 +22,21 @@ def lint_case(case: Case, text: str = "") -> list[str]:
 
     Args:
         case: The case.
-        text: Its file's text, for what only comments hold.
+        text: Its file's text, for what its comments hold.
     """
-    return [*_secrets(case, text), *_names(case), *_tools(case), *_vacuous(case)]
+    return [
+        *_first_line(case, text),
+        *_secrets(case, text),
+        *_names(case),
+        *_tools(case),
+        *_vacuous(case),
+    ]
+
+
+def _first_line(case: Case, text: str) -> Iterator[str]:
+    said = text.partition("\n")[0]
+    if text and case.needs_live_model and not said.startswith(LIVE_MODEL.partition(":")[0]):
+        yield f"it needs a live model, and its first line does not say so: {LIVE_MODEL}"
 
 
 def _secrets(case: Case, text: str) -> Iterator[str]:

@@ -130,6 +130,12 @@ def test_lint_finds_nothing_in_a_good_case(cases: Path) -> None:
             "a comment holds what looks like a secret (aws_key): redact it",
         ),
         (
+            "name: injection",
+            "name: injection\nmodel: live",
+            "it needs a live model, and its first line does not say so:"
+            " # NEEDS A LIVE MODEL: OPENAI_BASE_URL, OPENAI_API_KEY",
+        ),
+        (
             "planner: planners:obedient",
             "planner: planners:obedeint",
             "planner is 'planners:obedeint': planners defines no 'obedeint'",
