@@ -11,6 +11,8 @@ from replay.case import Case, parse_case
 PLANNERS = '''
 """Planners that read a file and may do what stands in it."""
 
+import socket
+
 import tracekit
 from tracekit import conditions
 
@@ -46,6 +48,20 @@ def endless(history, tools):
 
 def broken(history, tools):
     raise KeyError("issue")
+
+
+def hanging(history, tools):
+    while True:
+        pass
+
+
+def curious(history, tools):
+    if len(history) > 1:
+        try:
+            socket.create_connection(("127.0.0.1", 9), timeout=1)
+        except OSError:
+            pass
+    return careful(history, tools)
 
 
 def shown(history, tools):

@@ -10,6 +10,7 @@ import pytest
 
 from replay.case import Case
 from replay.caserun import CaseResult, CaseRunner, run_case
+from replay.isolation import Limits
 from replay.replayer import ReplayOptions
 from tests.distill.case_kit import INJECTION, case, planners
 from tracekit.assembly import trajectory_digest
@@ -69,6 +70,27 @@ def test_a_planner_gets_the_verdict_that_it_earned(
     planner: str, verdict: str, reasons: tuple[str, ...]
 ) -> None:
     assert told(run(planner, case())) == (verdict, reasons)
+
+
+def test_a_planner_that_hangs_is_ended_and_fails() -> None:
+    options = ReplayOptions(isolation="process", limits=Limits(wall_s=0.5))
+    result = run_case(case(), "planners:hanging", options=options)
+    assert told(result) == (
+        "fail",
+        ("it ended with timeout: the planner did not end within 0.5 s",),
+    )
+
+
+def test_what_the_walls_refuse_is_held_against_the_planner() -> None:
+    finding = run("curious", case()).findings[0]
+    assert (finding.oracle, finding.error) == ("wall", "network")
+    assert finding.text.startswith("network was refused: ")
+
+
+def test_the_identity_of_a_case_is_that_of_the_run() -> None:
+    trajectory = run("careful", case(identity="{tenant: acme, operator: ann}")).trajectory
+    assert trajectory is not None
+    assert (trajectory.tenant, trajectory.operator) == ("acme", "ann")
 
 
 def test_a_planner_that_is_never_given_what_matters_is_not_evaluated() -> None:
