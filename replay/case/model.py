@@ -27,7 +27,7 @@ from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
 from tracekit.jsontree import parts
 
-FORMAT = "tracekit/case/v1"
+FORMAT: Literal["tracekit/case/v1"] = "tracekit/case/v1"
 Layer = Literal[
     "guard",
     "tool contract",

@@ -22,7 +22,7 @@ def texts(*arguments: Any) -> list[str]:
     return [finding.text for finding in find(*arguments)]
 
 
-ASKED = {
+ASKED: Any = {
     "role": "assistant",
     "content": None,
     "tool_calls": [
@@ -208,7 +208,7 @@ def test_an_invariant_that_finds_something_is_named() -> None:
 
 
 def test_budgets_are_counted_in_the_run_and_left_alone_where_it_does_not_say() -> None:
-    reply = {"usage": {"total_tokens": 900, "cost": 0.5}}
+    reply: Any = {"usage": {"total_tokens": 900, "cost": 0.5}}
     run = outcome([call("a"), call("a")], asked=reply, elapsed_s=5.5)
     low = {"steps": 1, "calls": 1, "seconds": 5, "tokens": 800, "cost_usd": 0.1}
     assert texts({}, run, low) == [
