@@ -26,14 +26,23 @@ def comments_on(best: Draft, proofs: Sequence[Proof], judge: Judge) -> dict[tupl
     return comments
 
 
+def count_parts(best: Draft, proofs: Sequence[Proof]) -> int:
+    """How many different things were left out; a text of one sentence is a line as well."""
+    return len({_candidate(best, proof) for proof in proofs})
+
+
 def _comment(number: int, effect: str | None) -> str:
     came = f"decision {number} of the run"
     return came if effect is None else f"{came}; without it: {effect}"
 
 
 def _effect(best: Draft, proof: Proof, judge: Judge) -> str | None:
+    return judge.notes.get(_candidate(best, proof))
+
+
+def _candidate(best: Draft, proof: Proof) -> str:
     layer = next(layer for layer in final_layers(()) if layer.name == proof.layer)
-    return judge.notes.get(key_of(layer.without(best, [proof.part])))
+    return key_of(layer.without(best, [proof.part]))
 
 
 def with_short_ids(draft: Draft) -> Draft:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from replay.case import Case, Expected, ModelScript, Reply, Source
 from replay.caserun import CaseResult, CaseRunner
 from replay.distill import question
-from replay.distill.describing import comments_on, with_short_ids
+from replay.distill.describing import comments_on, count_parts, with_short_ids
 from replay.distill.draft import Draft, draft_of
 from replay.distill.emission import check_no_secrets, render, slug, write_new
 from replay.distill.judge import Judge, Target, key_of, offending_call, seen_before
@@ -152,11 +152,12 @@ class _Work:
         self.runs += judge.runs
         final, failure = self._final(with_short_ids(problem.best), target, minimal=stopped is None)
         comments = comments_on(problem.best, proofs, judge)
+        tried = count_parts(problem.best, proofs)
         before, after = _extent(start), _extent(problem.best)
         notes = [
             f"run {self.record.run_id}: {before} -> {after}",
             f"what goes wrong: {failure}",
-            f"1-minimal: each of its {len(proofs)} parts was left out alone, and is needed"
+            f"1-minimal: each of its {tried} parts was left out alone, and is needed"
             if stopped is None
             else f"not minimal: stopped early, {stopped}",
         ]
@@ -180,7 +181,7 @@ class _Work:
             runs=self.runs,
             seconds=(conditions.monotonic_ns() - began) / 1e9,
             minimal=stopped is None,
-            tried=len(proofs),
+            tried=tried,
             stopped=stopped,
             remarks=tuple(self.remarks),
         )

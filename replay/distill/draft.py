@@ -16,7 +16,9 @@ from replay.case import (
     Fault,
     Fixture,
     Minted,
+    ModelScript,
     ProposedCall,
+    Reply,
     Said,
     ScriptedDecision,
 )
@@ -89,6 +91,8 @@ class Draft:
         for at, said in enumerate(self.case.history):
             if said.content is not None:
                 yield Slot(("history", str(at)), said.content, {}, may_vanish=False)
+        for at, reply in enumerate(self.replies):
+            yield Slot(("reply", str(at)), reply.value, {}, may_vanish=True)
         for at, turn in enumerate(self.case.turns):
             yield Slot(("turn", str(at)), turn, {}, may_vanish=False)
         for number, decision in zip(self.numbers, self.case.script, strict=True):
@@ -103,6 +107,8 @@ class Draft:
                 return self.but(input=value, input_types=dict(types))
             case "history":
                 return self.but(history=_with(self.case.history, int(name), content=value))
+            case "reply":
+                return self.with_replies(_with(self.replies, int(name), value=value))
             case "turn":
                 turns = list(self.case.turns)
                 turns[int(name)] = value
@@ -128,6 +134,15 @@ class Draft:
     def but(self, **fields: Any) -> Draft:
         """Give the draft with other fields in its case."""
         return replace(self, case=self.case.model_copy(update=fields))
+
+    @property
+    def replies(self) -> tuple[Reply, ...]:
+        """What the recorded model answers."""
+        return self.case.model.replies if isinstance(self.case.model, ModelScript) else ()
+
+    def with_replies(self, replies: tuple[Reply, ...]) -> Draft:
+        """Give the draft with other replies; without any there is no model."""
+        return self.but(model=ModelScript(replies=replies) if replies else None)
 
     def with_turns(self, places: Collection[int]) -> Draft:
         """Give the draft with these of its turns only."""

@@ -22,6 +22,7 @@ _NAMES = {
     "input": "input",
     "history": "message",
     "turn": "turn",
+    "reply": "reply",
     "script": "decision",
     "error": "error of",
 }
@@ -117,6 +118,26 @@ class ScriptedCalls:
         if place == "message" or not decision.calls:
             return f"what decision {number} says"
         return f"{decision.calls[place or 0].tool} of decision {number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """What the recorded model answered."""
+
+    name: str = "replies"
+
+    def parts(self, whole: Draft) -> Sequence[Hashable]:
+        """Their places."""
+        return range(len(whole.replies))
+
+    def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
+        """Leave replies out."""
+        kept = tuple(reply for at, reply in enumerate(whole.replies) if at not in parts)
+        return whole.with_replies(kept)
+
+    def label(self, whole: Draft, part: Hashable) -> str:
+        """Name the reply."""
+        return f"the model's reply {part}"
 
 
 @dataclass(frozen=True, slots=True)

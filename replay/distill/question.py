@@ -18,6 +18,8 @@ from tracekit.errors import DistillError
 from tracekit.trajectory import Call
 
 FORMS = "forbid:TOOL, require:TOOL, repeat:TOOL, answer:TEXT, error:CLASS, wall:KIND, loop"
+_LOOP = 2
+"""How often a failed call is made again before it is taken for a loop."""
 _ENDINGS = ("error", "loop", "wall")
 
 
@@ -154,18 +156,18 @@ def _seen(failing: CaseResult, writes: frozenset[str]) -> Iterator[Choice]:
 
 
 def _repeated(failing: CaseResult) -> Iterator[Choice]:
-    failed: set[str] = set()
-    named: set[str] = set()
+    """Failed calls that were made again and again; one retry is no loop."""
+    failed: dict[str, int] = {}
     for call in _calls(failing):
         key = _written(call)
-        if key in failed and call.tool not in named:
-            named.add(call.tool)
-            what = f"made again after its error: {key} in decision {call.decision}"
-            yield Choice(
-                f"repeat:{call.tool}", what, Expected(no_repeat=True), "no_repeat", call.tool
-            )
+        if key in failed:
+            failed[key] += 1
+            if failed[key] == _LOOP:
+                what = f"made again after {_LOOP} errors: {key} in decision {call.decision}"
+                expected = Expected(no_repeat=_LOOP - 1)
+                yield Choice(f"repeat:{call.tool}", what, expected, "no_repeat", call.tool)
         if call.observation.is_error:
-            failed.add(key)
+            failed.setdefault(key, 0)
 
 
 def _only_by(failing: CaseResult, fixed: CaseResult, writes: frozenset[str]) -> Iterator[Choice]:
@@ -232,7 +234,7 @@ def _joined(parts: list[Expected]) -> Expected:
         forbidden_tools=tuple(tool for part in parts for tool in part.forbidden_tools),
         required_tools=tuple(tool for part in parts for tool in part.required_tools),
         answer=AnswerRule(contains=contains) if contains else None,
-        no_repeat=any(part.no_repeat for part in parts),
+        no_repeat=next((part.no_repeat for part in parts if part.no_repeat), False),
     )
 
 

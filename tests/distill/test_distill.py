@@ -296,11 +296,11 @@ def test_a_missing_call_can_be_what_is_wrong() -> None:
 def test_a_call_repeated_after_its_error_is_seen_without_being_named() -> None:
     from tests.replay.tape_kit import failed
 
-    run = record(failed("log.get", "read"), failed("log.get", "read"))
+    run = record(*(failed("log.get", "read") for _ in range(3)))
 
     def stubborn(history: list[Any], tools: list[Any]) -> Any:
         tried = sum(m["role"] == "tool" for m in history)
-        return {"calls": [{"tool": "log.get", "arguments": {}}]} if tried < 2 else "no luck"
+        return {"calls": [{"tool": "log.get", "arguments": {}}]} if tried < 3 else "no luck"
 
     case = distilled(run, stubborn).case
     assert case.reason is not None
