@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from replay.case import Case, Fixture, Reason
+from replay.case import Case, Fixture, Reason, ScriptedDecision
 from replay.case.model import patterns
 from replay.caserun.runner import CaseResult
 from replay.oracles import OracleFinding, Outcome
@@ -90,6 +90,8 @@ def describe_case(case: Case, *, path: str | None = None, full: bool = False) ->
     if case.tools:
         tools = ", ".join(f"{tool.name} ({tool.effect})" for tool in case.tools)
         lines.append(_short(f"  tools: {tools}", limit))
+    for number, decision in enumerate(case.script, 1):
+        lines.append(_short(f"  decision {number} of the record: {_decided(decision)}", limit))
     for fixture in case.observations:
         lines.append(_short(f"  {_fixture(fixture)}", limit))
     lines += ["", "It must"]
@@ -100,6 +102,12 @@ def describe_case(case: Case, *, path: str | None = None, full: bool = False) ->
         planner = "" if case.planner else " --planner MOD:OBJ"
         lines += ["", f"Run it: tracekit case run {path}{planner}"]
     return "\n".join(lines)
+
+
+def _decided(decision: ScriptedDecision) -> str:
+    calls = [_call(call.tool, call.arguments) for call in decision.calls]
+    said = [] if decision.message is None else [f"says {json_text(decision.message)}"]
+    return "; ".join([*calls, *said]) or "nothing"
 
 
 def _must(rule: Rule) -> str:

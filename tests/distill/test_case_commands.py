@@ -111,6 +111,23 @@ def test_show_says_what_is_given_and_what_is_expected() -> None:
     ]
 
 
+def test_show_tells_where_a_case_comes_from_and_what_was_decided(cases: Path) -> None:
+    path = cases / "one.case.yaml"
+    path.write_text(
+        INJECTION + "source: {run: 01M8, planner: 'planners:obedient'}\n"
+        "reason: {oracle: forbidden_tools, tool: star}\nfix: proven\nminimal: true\n"
+        "layer: planner\nscript: [{calls: [{tool: read}]}, {message: done}]\n"
+    )
+    lines = call("show", str(path)).output.splitlines()
+    assert lines[:4] == [
+        "injection: forbidden tools star",
+        "  from run 01M8 with planners:obedient",
+        "  fix proven; minimal; layer: planner; needs no model",
+        "  runs planners:obedient",
+    ]
+    assert '  decision 2 of the record: says "done"' in lines
+
+
 def test_lint_finds_nothing_in_a_good_case(cases: Path) -> None:
     result = call("lint", str(cases))
     assert (result.exit_code, result.output) == (0, "")
