@@ -9,6 +9,7 @@
     ├── PointerNotFound             a JSON pointer that leads nowhere
     ├── NotReplayable               a value that was described, not kept
     ├── ContractError               a tool declaration that contradicts itself
+    ├── NotRecorded                 a call in a replay that the recording cannot answer
     ├── WriteBlocked                a write tool reached in a replay
     ├── CallRefused                 the guard refused a call
     ├── RecordedError               a recorded error whose class cannot be rebuilt
@@ -110,6 +111,10 @@ class NotReplayable(TracekitError):
 
 class ContractError(TracekitError):
     """A tool's declaration contradicts itself or its function."""
+
+
+class NotRecorded(TracekitError):
+    """A call in a replay is not in the recording; what the planner gets as its observation."""
 
 
 class WriteBlocked(TracekitError):
