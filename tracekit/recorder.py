@@ -25,10 +25,9 @@ from tracekit import conditions, otel
 from tracekit.canonical import (
     Encoded,
     JsonValue,
-    canonical_bytes,
+    both_bytes,
     digest_bytes,
     encode,
-    json_bytes,
 )
 from tracekit.events import (
     Blob,
@@ -219,8 +218,7 @@ class Recorder:
         found = self.redactor.redact(encoded.value, scope=secrets)
         redacted = found.value
         # Kept in the order of its keys: what a planner prints of it must read the same in a replay.
-        data = json_bytes(redacted)
-        canonical = canonical_bytes(redacted)
+        data, canonical = both_bytes(redacted)
         name = digest_bytes(data)
         state: ContentState = "captured" if encoded.replayable else "truncated"
         if found.failure is not None:

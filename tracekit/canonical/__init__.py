@@ -17,6 +17,7 @@ from tracekit.canonical.decoding import copy_json, decode
 from tracekit.canonical.encoding import MAX_DEPTH, MAX_ELEMENTS, Encoded, encode
 from tracekit.canonical.text import (
     ParsedJson,
+    both_bytes,
     canonical_bytes,
     canonical_text,
     digest,
@@ -34,6 +35,7 @@ __all__ = [
     "Encoded",
     "JsonValue",
     "ParsedJson",
+    "both_bytes",
     "canonical_bytes",
     "canonical_text",
     "copy_json",

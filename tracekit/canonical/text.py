@@ -93,6 +93,18 @@ def json_bytes(value: JsonValue) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
+def both_bytes(value: JsonValue) -> tuple[bytes, bytes]:
+    """Write ``value`` as :func:`json_bytes` and as :func:`canonical_bytes` do, in one go."""
+    writer = _choose_writer(value)
+    if writer is not _Writer.CAREFUL:  # then there is no special float either
+        plain = value if writer is _Writer.SORTED else _without_whole_floats(value)
+        try:
+            return orjson.dumps(value, option=_EXACT), orjson.dumps(plain, option=_SORTED)
+        except TypeError:  # a lone surrogate
+            pass
+    return json_bytes(value), _write_carefully(value)
+
+
 def json_text(value: JsonValue) -> str:
     """Write ``value`` as :func:`json_bytes` does, as text."""
     return json_bytes(value).decode()

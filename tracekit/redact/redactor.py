@@ -87,6 +87,11 @@ class Scope:
 
 _MOST_KNOWN = 256
 _MOST_KEYS = 4096
+_SHORTEST = 6
+"""No text shorter than this is a secret by itself: a mail address, a learnt password."""
+_SHORTEST_WORD = 12
+"""Nor is a single word of letters shorter than this."""
+_SHORTEST_CARD = 10**11
 
 
 class Redactor:
@@ -102,9 +107,12 @@ class Redactor:
         self.tagger = tagger
         self._clean_keys: set[str] = set()
         self._text = TextRedactor(rules, tagger)
+        self._idle = not (rules.builtin or rules.fields or rules.patterns or rules.functions)
 
     def redact(self, value: JsonValue, *, scope: Scope | None = None) -> Redacted:
         """Return ``value`` without its secrets; if a rule fails, without anything."""
+        if self._idle:
+            return Redacted(value, {})
         scope = scope if scope is not None else Scope()
         walk = _Walk(self.rules, self._text, scope, self._clean_keys)
         try:
@@ -159,6 +167,8 @@ class _Walk:
         self._text = text
         self._scope = scope
         self._path: list[str | int] = []
+        self._paths = bool(rules.paths)
+        self._own_texts = bool(rules.patterns or rules.functions)
         self.found: list[str] = []
         self.findings: list[Finding] = []
         self.learnt = False
@@ -187,10 +197,13 @@ class _Walk:
         changed = False
         for name, item in value.items():
             key = self._key(name, result)
-            self._path.append(name)
             named = secret or self._names_secret(name, item, value)
-            new = self.value(item, secret=named)
-            self._path.pop()
+            if not named and self._cannot_hold(item):
+                new = item
+            else:
+                self._path.append(name)
+                new = self.value(item, secret=named)
+                self._path.pop()
             result[key] = new
             changed = changed or key != name or new is not item
         return result if changed else value
@@ -199,12 +212,27 @@ class _Walk:
         result: list[JsonValue] = []
         changed = False
         for index, item in enumerate(value):
+            if not secret and self._cannot_hold(item):
+                result.append(item)
+                continue
             self._path.append(index)
             new = self.value(item, secret=secret)
             self._path.pop()
             result.append(new)
             changed = changed or new is not item
         return result if changed else value
+
+    def _cannot_hold(self, item: JsonValue) -> bool:
+        """Whether an item without a rule of its own is too small for a secret of any kind."""
+        kind = type(item)
+        if kind is str:
+            if self._own_texts or self._paths:
+                return False
+            size = len(item)  # type: ignore[arg-type]  # a str
+            return size < _SHORTEST or (size < _SHORTEST_WORD and item.isalpha())  # type: ignore[union-attr]  # a str
+        if kind is int:
+            return not self._paths and -_SHORTEST_CARD < item < _SHORTEST_CARD  # type: ignore[operator]  # an int
+        return not self._paths and (kind is float or kind is bool or item is None)
 
     def _key(self, name: str, taken: Mapping[str, JsonValue]) -> str:
         if name in self._clean_keys and not self._scope.known:

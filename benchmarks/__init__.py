@@ -1,0 +1,1 @@
+"""What recording and reading cost, against a reference measured in the same run."""

@@ -1,0 +1,128 @@
+"""One recorded call of a tool that does nothing, against a bare OpenTelemetry SDK span.
+
+The reference R carries the same payload as ``json.dumps`` attributes through a batch processor to
+an exporter that does nothing. Ours binds the arguments, takes a snapshot of both sides, digests
+both and has begin and end in the journal before the caller goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import string
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+import tracekit
+from benchmarks.figures import Line, interleaved
+from tracekit.configuration import recording_to
+from tracekit.journal import Journal
+from tracekit.recorder import Recorder
+from tracekit.redact import KeyedTagger, Redactor, Rules
+
+_KEY = b"a key for measuring, not for secrets"
+_SIZES = (
+    ("200 B in, 1 KB out", 200, 1_000, 0.35, 0.5),
+    ("20 KB in and out", 20_000, 20_000, 0.6, 1.0),
+)
+
+
+class _NoExport(SpanExporter):
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        return SpanExportResult.SUCCESS
+
+
+def _payload(size: int) -> dict[str, Any]:
+    """An object of about ``size`` bytes of JSON: words, numbers and nested rows."""
+    words = [string.ascii_lowercase[n % 20 :][:6] for n in range(40)]
+    rows: list[dict[str, Any]] = []
+    made: dict[str, Any] = {"query": " ".join(words[:8]), "limit": 50, "rows": rows}
+    while len(json.dumps(made)) < size - 60:
+        n = len(rows)
+        rows.append({"id": n, "name": words[n % 40], "score": n + 0.5, "open": n % 2 == 0})
+    return made
+
+
+def _reference(given: dict[str, Any], answer: dict[str, Any]) -> Callable[[], object]:
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(_NoExport()))
+    tracer = provider.get_tracer("reference")
+
+    def bare(request: dict[str, Any]) -> dict[str, Any]:
+        with tracer.start_as_current_span("execute_tool look") as span:
+            span.set_attribute("gen_ai.tool.call.arguments", json.dumps({"request": request}))
+            span.set_attribute("gen_ai.tool.call.result", json.dumps(answer))
+        return answer
+
+    return lambda: bare(given)
+
+
+def _recorded(
+    folder: Path, rules: Rules, given: dict[str, Any], answer: dict[str, Any]
+) -> Callable[[], object]:
+    own = Recorder(Journal(folder), Redactor(rules, KeyedTagger(_KEY)))
+
+    @tracekit.tool(effect="read")
+    def look(request: dict[str, Any]) -> dict[str, Any]:
+        return answer
+
+    count = [0]
+
+    def call() -> object:
+        count[0] += 1  # another value each time: a payload that is known is not written again
+        return look({**given, "limit": count[0]})
+
+    def once() -> object:
+        with recording_to(own):
+            return call()
+
+    once.inside = (own, call)  # type: ignore[attr-defined]  # for `_loop`
+    return once
+
+
+def _loop(once: Any, calls: int) -> Callable[[], object]:
+    """Many calls inside one block: putting the recorder in place is not part of a call."""
+    own, call = once.inside
+
+    def loop() -> object:
+        with recording_to(own):
+            for _ in range(calls):
+                call()
+        return None
+
+    return loop
+
+
+def measure() -> list[Line]:
+    """Measure a call with small and with large payloads, with and without redaction."""
+    lines: list[Line] = []
+    calls = 200
+    for name, size_in, size_out, plain_target, redacted_target in _SIZES:
+        given, answer = _payload(size_in), _payload(size_out)
+        reference = _reference(given, answer)
+        with tempfile.TemporaryDirectory() as folder:
+            plain = _recorded(Path(folder, "a"), Rules(builtin=False), given, answer)
+            redacted = _recorded(Path(folder, "b"), Rules(), given, answer)
+            found = interleaved(
+                {
+                    "R": lambda r=reference: [r() for _ in range(calls)],  # type: ignore[misc]  # bound now
+                    "plain": _loop(plain, calls),
+                    "redacted": _loop(redacted, calls),
+                },
+                calls=1,
+                repeats=9,
+            )
+        base = found["R"] / calls
+        lines.append(Line(f"{name}: OpenTelemetry SDK span (R)", f"{base:.0f} us", 1.0))
+        for kind, target in (("plain", plain_target), ("redacted", redacted_target)):
+            cost = found[kind] / calls
+            label = "without redaction" if kind == "plain" else "with redaction"
+            line = Line(f"{name}: recorded call {label}", f"{cost:.0f} us", cost / base, target)
+            lines.append(line)
+            if name.startswith("200 B"):
+                lines.append(Line(f"  1,000 such calls {label}", f"{cost:.0f} ms, {2_000} facts"))
+    return lines
