@@ -232,10 +232,13 @@ class Session:
 
     def _path(self, begun: Fact) -> tuple[str, ...]:
         """Names of the operations around it, as ``tracekit.assembly`` gives them to the record."""
-        above = [fact for fact in self._above(begun) if not isinstance(fact, RunBegun)][::-1]
-        if above and above[0].fact == "agent.begun":
-            above = above[1:]
-        return tuple(fact.actor for fact in above)  # type: ignore[union-attr]  # begin facts
+        above = self._above(begun)[::-1]
+        kept = [
+            fact
+            for fact, outer in zip(above, [None, *above], strict=False)
+            if not isinstance(fact, RunBegun) and not _is_the_run(fact, outer)
+        ]
+        return tuple(fact.actor for fact in kept)  # type: ignore[union-attr]  # begin facts
 
     def _under(self, begun: Fact) -> str | None:
         return next((f.span_id for f in self._above(begun) if isinstance(f, ToolCallBegun)), None)
@@ -265,7 +268,9 @@ class Session:
             failed = Observation(is_error=True, error_type=kind, error_message=text)
             self._scribe.end(RunEnded, self._scribe.root or "", parent=None, observation=failed)
 
-    def _decide(self, decision: dict[str, Any]) -> dict[str, Any]:
+    def _decide(self, proposed: dict[str, Any]) -> dict[str, Any]:
+        # Redacted like any call: a secret in the planner's code is a placeholder in the record.
+        decision: Any = self._scribe.redactor.redact(proposed).value
         self._decisions += 1
         number = self._decisions
         self._answerer.begin_decision(number)
