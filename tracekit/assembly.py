@@ -112,6 +112,12 @@ def _agent_row(root: Event, rows: Sequence[Event]) -> Event:
     return next((row for row in rows if row.event_type == "agent"), root)
 
 
+def _is_the_run(step: Event, outer: Event | None) -> bool:
+    """Whether ``step`` is the agent of a run that was opened by hand, and so has no input."""
+    by_hand = outer is not None and outer.event_type == "run" and outer.argument_state == "absent"
+    return by_hand and step.event_type == "agent"
+
+
 def _open(root: Event) -> bool:
     return root.ts_end_ns is None and root.source_format == "tracekit"
 
@@ -161,10 +167,13 @@ class _Reader:
 
         A run opened by hand around its agent and one that the agent opened itself have equal paths.
         """
-        above = [a for a in reversed(self.ancestors(row)) if a.event_type != "run"]
-        if above and above[0].event_type == "agent":
-            above = above[1:]
-        return tuple(a.tool_name or a.actor for a in above)
+        above = self.ancestors(row)[::-1]
+        kept = [
+            step
+            for step, outer in zip(above, [None, *above], strict=False)
+            if step.event_type != "run" and not _is_the_run(step, outer)
+        ]
+        return tuple(step.tool_name or step.actor for step in kept)
 
     def covering(self, row: Event, kinds: tuple[str, ...]) -> str | None:
         return next((a.event_id for a in self.ancestors(row) if a.event_type in kinds), None)
