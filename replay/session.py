@@ -346,3 +346,9 @@ class Session:
             )
             results.append(tool_message(f"call_{number}_{place}", call["tool"], seen))
         return results
+
+
+def _is_the_run(fact: Fact, outer: Fact | None) -> bool:
+    """Whether ``fact`` is the agent of a run that was opened by hand, and so has no input."""
+    by_hand = isinstance(outer, RunBegun) and outer.argument.state == "absent"
+    return by_hand and fact.fact == "agent.begun"
