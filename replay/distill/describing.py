@@ -9,7 +9,18 @@ from dataclasses import replace
 from replay.distill.draft import Draft
 from replay.distill.judge import Judge, key_of
 from replay.distill.order import final_layers
+from replay.distill.outcome import DistillResult
 from replay.distill.passes import Proof
+
+
+def notes_on(result: DistillResult) -> list[str]:
+    """What stands at the top of the file."""
+    proved = f"1-minimal: each of its {result.tried} parts was left out alone, and is needed"
+    return [
+        f"run {result.run_id}: {result.before} -> {result.after}",
+        f"what goes wrong: {result.failure}",
+        proved if result.minimal else f"not minimal: stopped early, {result.stopped}",
+    ]
 
 
 def comments_on(best: Draft, proofs: Sequence[Proof], judge: Judge) -> dict[tuple[str, int], str]:
@@ -45,12 +56,14 @@ def _candidate(best: Draft, proof: Proof) -> str:
     return key_of(layer.without(best, [proof.part]))
 
 
-def with_short_ids(draft: Draft) -> Draft:
-    """Name an observation by its tool alone where it is the only one left of it."""
+def with_short_ids(draft: Draft) -> tuple[Draft, dict[str, str]]:
+    """Name an observation by its tool alone where it is the only one left of it.
+
+    Returns:
+        The draft, and the new id of each old one.
+    """
     tools = Counter(fixture.tool for fixture in draft.case.observations)
-    fixtures, seen = [], {}
-    for fixture in draft.case.observations:
-        name = fixture.tool if tools[fixture.tool] == 1 else fixture.id
-        fixtures.append(fixture.model_copy(update={"id": name}))
-        seen[name] = draft.seen[fixture.id]
-    return replace(draft.but(observations=tuple(fixtures)), seen=seen)
+    ids = {f.id: f.tool if tools[f.tool] == 1 else f.id for f in draft.case.observations}
+    fixtures = tuple(f.model_copy(update={"id": ids[f.id]}) for f in draft.case.observations)
+    seen = {ids[name]: number for name, number in draft.seen.items() if name in ids}
+    return replace(draft.but(observations=fixtures), seen=seen), ids

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,21 +11,20 @@ from typing import Any, Literal
 from replay.case import Case, Expected, ModelScript, Reply, Source
 from replay.caserun import CaseResult, CaseRunner
 from replay.distill import question
-from replay.distill.describing import comments_on, count_parts, with_short_ids
+from replay.distill.describing import comments_on, count_parts, notes_on, with_short_ids
 from replay.distill.draft import Draft, draft_of
-from replay.distill.emission import check_no_secrets, render, slug, write_new
+from replay.distill.emission import Comments, check_no_secrets, render, slug, write_new
 from replay.distill.judge import Judge, Target, key_of, offending_call, seen_before
-from replay.distill.order import all_layers, final_layers
 from replay.distill.outcome import DistillResult, Extent
-from replay.distill.passes import Proof, reduce
-from replay.distill.problem import Budget, Problem, Spent
+from replay.distill.problem import Budget
 from replay.distill.proof import (
     check_it_means_something,
     passing_script,
     script_of,
 )
-from replay.distill.provenance import Flow, flow_into, slices
+from replay.distill.provenance import Flow, flow_into
 from replay.distill.question import Choice, Wish
+from replay.distill.reducing import Progress, Reduction, reduce_draft
 from replay.oracles import OracleFinding
 from replay.replayer import ReplayOptions, check_replayable, importable
 from tracekit import conditions
@@ -34,7 +33,6 @@ from tracekit.errors import DistillError
 from tracekit.store import Store, open_store
 from tracekit.trajectory import Trajectory
 
-Progress = Callable[[Problem[Draft]], None]
 _TRIES = 5
 """How often the failing planner is run on the whole case, to see whether it always fails."""
 _TRIES_LIVE = 2
@@ -132,59 +130,50 @@ class _Work:
         began = conditions.monotonic_ns()
         with self._runners() as (failing, fixed):
             start = self._start(failing)
-            target = self._target(start, failing, fixed)
-            judge = Judge(failing, fixed, target)
+            judge = self._judge(start, failing, fixed)
             if not judge(start):
                 raise DistillError(
                     f"the whole run is no case: {judge.notes[key_of(start)]}",
                     hint="see what the planners do with: tracekit replay",
                 )
-            problem = Problem(
+            reduction = reduce_draft(
                 start,
-                fails=judge,
-                size=lambda draft: draft.size,
-                key=key_of,
+                judge,
+                offending=self._offending,
                 budget=self.options.budget,
-                clock=lambda: conditions.monotonic_ns() / 1e9,
                 progress=progress,
             )
-            proofs, stopped = _reduced(problem, target, self._offending)
         self.runs += judge.runs
-        final, failure = self._final(with_short_ids(problem.best), target, minimal=stopped is None)
-        comments = comments_on(problem.best, proofs, judge)
-        tried = count_parts(problem.best, proofs)
-        before, after = _extent(start), _extent(problem.best)
-        notes = [
-            f"run {self.record.run_id}: {before} -> {after}",
-            f"what goes wrong: {failure}",
-            f"1-minimal: each of its {tried} parts was left out alone, and is needed"
-            if stopped is None
-            else f"not minimal: stopped early, {stopped}",
-        ]
-        text = render(final, notes=notes, comments=comments)
-        check_no_secrets(final, text)
-        path = None
-        if self.options.out is not None:
-            path = write_new(self.options.out, final.name, text)
-        return DistillResult(
+        final, failure = self._final(reduction, judge)
+        told = DistillResult(
             case=final,
-            text=text,
-            path=path,
+            text="",
+            path=None,
             run_id=self.record.run_id,
             planner=failing.planner_name,
             fixed=fixed.planner_name if fixed else None,
             failure=failure,
-            before=before,
-            after=after,
-            calls=problem.calls,
-            cached=problem.cached,
+            before=_extent(start),
+            after=_extent(reduction.best),
+            calls=reduction.calls,
+            cached=reduction.cached,
             runs=self.runs,
             seconds=(conditions.monotonic_ns() - began) / 1e9,
-            minimal=stopped is None,
-            tried=tried,
-            stopped=stopped,
+            minimal=reduction.stopped is None,
+            tried=count_parts(reduction.best, reduction.proofs),
+            stopped=reduction.stopped,
             remarks=tuple(self.remarks),
         )
+        return self._written(told, comments_on(reduction.best, reduction.proofs, judge))
+
+    def _written(self, told: DistillResult, comments: Comments) -> DistillResult:
+        """Write the file, if there is nothing in it that must not be."""
+        text = render(told.case, notes=notes_on(told), comments=comments)
+        check_no_secrets(told.case, text)
+        path = None
+        if self.options.out is not None:
+            path = write_new(self.options.out, told.case.name, text)
+        return replace(told, text=text, path=path)
 
     @contextmanager
     def _runners(self) -> Iterator[tuple[CaseRunner, CaseRunner | None]]:
@@ -226,7 +215,7 @@ class _Work:
             return f"planner with {'scripted' if model.script else 'recorded'} model"
         return "planner"
 
-    def _target(self, start: Draft, failing: CaseRunner, fixed: CaseRunner | None) -> Target:
+    def _judge(self, start: Draft, failing: CaseRunner, fixed: CaseRunner | None) -> Judge:
         """Find out which failure is meant, and that it always happens."""
         bare = question.bare(start.case)
         seen = self._run(failing, bare)
@@ -238,8 +227,7 @@ class _Work:
         expected = question.strengthened(choice.expected, seen, right, offending=choice.key)
         case = start.case.model_copy(update={"expected": expected})
         full, found = self._always(failing, case, choice)
-        if fixed is not None:
-            self._check_fixed(fixed, case)
+        passed = self._passing(fixed, case) if fixed else None
         flow = Flow(found.tool or "")
         call = offending_call(full, found)
         if call is not None:
@@ -248,13 +236,18 @@ class _Work:
                 flow = replace(flow, carriers=flow.carriers & set(right.consumed))
             self._offending = call.decision
         unanswered = {step.name for one in (full, right) if one for step in one.unmatched}
-        return Target(
+        target = Target(
             reason=found.signature,
             expected=expected,
             flow=flow,
             unanswered=frozenset(unanswered),
             consumes=bool(seen_before(full, found)),
         )
+        judge = Judge(failing, fixed, target)
+        judge.know(failing, full)
+        if fixed is not None and passed is not None:
+            judge.know(fixed, passed)
+        return judge
 
     def _always(
         self, failing: CaseRunner, case: Case, choice: Choice
@@ -281,7 +274,8 @@ class _Work:
             )
         return results[0], kept[0]
 
-    def _check_fixed(self, fixed: CaseRunner, case: Case) -> None:
+    def _passing(self, fixed: CaseRunner, case: Case) -> CaseResult:
+        """Run the fixed planner twice on the whole case; it has to pass."""
         for _ in range(_TRIES_LIVE):
             seen = self._run(fixed, case)
             if not seen.passed:
@@ -289,6 +283,7 @@ class _Work:
                     f"{fixed.planner_name} does not pass the whole run either: {seen.verdict}",
                     hint="--fixed names a planner that does right; leave it out if there is none",
                 )
+        return seen
 
     def _run(self, runner: CaseRunner, case: Case) -> CaseResult:
         self.runs += 1
@@ -296,12 +291,15 @@ class _Work:
 
     # --- after ------------------------------------------------------------------------------------
 
-    def _final(self, best: Draft, target: Target, *, minimal: bool) -> tuple[Case, str]:
+    def _final(self, reduction: Reduction, judge: Judge) -> tuple[Case, str]:
         """Fill in what the case says of itself, and show in fresh processes that it is true."""
+        best, minimal = reduction.best, reduction.stopped is None
+        target = judge.target
+        short, ids = with_short_ids(best)
+        consumed = tuple(ids[name] for name in judge.consumed[key_of(best)])
+        expected = target.expected.model_copy(update={"consumed": consumed})
+        case = self._described(short, expected, target, minimal=minimal)
         with self._runners() as (failing, fixed):
-            judge = Judge(failing, fixed, target)
-            expected = target.expected.model_copy(update={"consumed": judge.consumed(best)})
-            case = self._described(best, expected, target, minimal=minimal)
             seen = self._run(failing, case)
             found = next((f for f in seen.findings if f.signature == target.reason), None)
             if found is None:
@@ -340,22 +338,6 @@ class _Work:
         }
         data = best.case.model_copy(update=fields).as_data()
         return Case.model_validate(data)
-
-
-def _reduced(
-    problem: Problem[Draft], target: Target, offending: int | None
-) -> tuple[tuple[Proof, ...], str | None]:
-    """Shrink; say what was proved, or why it ended early."""
-    needles = target.flow.needles
-    try:
-        for candidate in slices(problem.best, target.flow, offending):
-            if problem.consider(candidate):
-                break
-        return reduce(problem, all_layers(problem.best, needles), final_layers(needles)), None
-    except Spent as spent:
-        return (), str(spent)
-    except KeyboardInterrupt:
-        return (), "it was interrupted"
 
 
 def _finding(result: CaseResult, choice: Choice) -> OracleFinding | None:

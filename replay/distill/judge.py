@@ -43,8 +43,11 @@ class Judge:
     target: Target
     notes: dict[str, str] = field(default_factory=dict)
     """Digest of a candidate → why it is none."""
+    consumed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Digest of what still fails → observations without which it would say nothing."""
     runs: int = 0
     """How often a planner was run."""
+    _known: dict[tuple[int, str], CaseResult] = field(default_factory=dict)
 
     def __call__(self, draft: Draft) -> bool:
         """Whether the candidate is as good as the whole run."""
@@ -53,15 +56,9 @@ class Judge:
             self.notes[key_of(draft)] = why
         return why is None
 
-    def consumed(self, draft: Draft) -> tuple[str, ...]:
-        """The observations that a planner must have been given for the case to say anything."""
-        case = draft.case.model_copy(update={"expected": self.target.expected})
-        seen = self._run(self.failing, case)
-        names = seen_before(seen, self._found(seen))
-        if self.fixed is not None:
-            given = self._run(self.fixed, case).consumed
-            names = [name for name in names if name in given]
-        return tuple(dict.fromkeys(names))
+    def know(self, runner: CaseRunner, seen: CaseResult) -> None:
+        """Take a run that was made already for the one that would be made."""
+        self._known[id(runner), digest(seen.case.as_data())] = seen
 
     def _objection(self, draft: Draft) -> str | None:
         case = draft.case.model_copy(update={"expected": self.target.expected})
@@ -76,7 +73,9 @@ class Judge:
         names = seen_before(seen, found)
         if self.target.consumes and not names:
             return "rests on no observation"
-        return self._fix_objection(case, names)
+        objection, shared = self._fix_objection(case, names)
+        self.consumed[key_of(draft)] = tuple(dict.fromkeys(shared))
+        return objection
 
     def _found(self, seen: CaseResult) -> OracleFinding | None:
         return next((f for f in seen.findings if f.signature == self.target.reason), None)
@@ -98,22 +97,26 @@ class Judge:
                 return f"{step.name} has no answer"
         return None
 
-    def _fix_objection(self, case: Case, names: list[str]) -> str | None:
+    def _fix_objection(self, case: Case, names: list[str]) -> tuple[str | None, list[str]]:
+        """What keeps the fixed planner from proving the fix, and what both planners were shown."""
         if self.fixed is None:
-            return None
+            return None, names
         right = self._run(self.fixed, case)
+        shared = [name for name in names if name in right.consumed]
         if not right.passed:
-            return f"the fixed planner does not pass: {right.verdict}"
+            return f"the fixed planner does not pass: {right.verdict}", shared
         for step in right.unmatched:
             if step.name not in self.target.unanswered:
-                return f"the fixed planner's {step.name} has no answer"
-        shared = set(names) & set(right.consumed)
+                return f"the fixed planner's {step.name} has no answer", shared
         if self.target.consumes and not shared:
-            return "the fixed planner is shown nothing of it"
+            return "the fixed planner is shown nothing of it", shared
         unseen = [n for n in names if n in self.target.flow.carriers and n not in shared]
-        return f"the fixed planner is not shown {unseen[0]}" if unseen else None
+        return (f"the fixed planner is not shown {unseen[0]}" if unseen else None), shared
 
     def _run(self, runner: CaseRunner, case: Case) -> CaseResult:
+        known = self._known.pop((id(runner), digest(case.as_data())), None)
+        if known is not None:
+            return known
         self.runs += 1
         return runner.run(case)
 

@@ -1,0 +1,114 @@
+"""The reduction itself: shrinks a draft until it is proved minimal, the budget ends, or the user.
+
+The key that interrupts goes to the planner's processes as well, which may be gone before this one
+hears of it; so it is noted when it comes, and what goes wrong from then on is taken as its work.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from replay.distill.draft import Draft
+from replay.distill.judge import Judge, key_of
+from replay.distill.order import all_layers, final_layers
+from replay.distill.passes import Proof, reduce
+from replay.distill.problem import Budget, Problem, Spent
+from replay.distill.provenance import slices
+from tracekit import conditions
+
+Progress = Callable[[Problem[Draft]], None]
+_INTERRUPTED = "it was interrupted"
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What a reduction came to."""
+
+    best: Draft
+    proofs: tuple[Proof, ...]
+    """The parts that are left and cannot be left out; none where it was stopped."""
+    stopped: str | None
+    """Why it ended early."""
+    calls: int
+    cached: int
+
+
+def reduce_draft(
+    start: Draft,
+    judge: Judge,
+    *,
+    offending: int | None,
+    budget: Budget,
+    progress: Progress | None = None,
+) -> Reduction:
+    """Shrink ``start``, which the judge accepts.
+
+    Args:
+        start: The whole run.
+        judge: Says what still fails in the same way.
+        offending: Number of the recorded decision that is at fault.
+        budget: How much it may cost.
+        progress: Told of each candidate.
+    """
+    with _interruptions() as interrupted:
+
+        def note(problem: Problem[Draft]) -> None:
+            if progress is not None:
+                progress(problem)
+            if interrupted.is_set():
+                raise KeyboardInterrupt
+
+        problem = Problem(
+            start,
+            fails=judge,
+            size=lambda draft: draft.size,
+            key=key_of,
+            budget=budget,
+            clock=lambda: conditions.monotonic_ns() / 1e9,
+            progress=note,
+        )
+        proofs: tuple[Proof, ...] = ()
+        stopped: str | None = None
+        try:
+            proofs = _shrunk(problem, judge, offending)
+        except Spent as spent:
+            stopped = str(spent)
+        except KeyboardInterrupt:
+            stopped = _INTERRUPTED
+        except Exception:
+            if not interrupted.is_set():
+                raise
+            stopped = _INTERRUPTED
+    return Reduction(problem.best, proofs, stopped, problem.calls, problem.cached)
+
+
+def _shrunk(problem: Problem[Draft], judge: Judge, offending: int | None) -> tuple[Proof, ...]:
+    flow = judge.target.flow
+    for candidate in slices(problem.best, flow, offending):
+        if problem.consider(candidate):
+            break
+    return reduce(problem, all_layers(problem.best, flow.needles), final_layers(flow.needles))
+
+
+@contextmanager
+def _interruptions() -> Iterator[threading.Event]:
+    """Note when the user interrupts; elsewhere than in the main thread nobody can."""
+    noted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        noted.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
