@@ -192,3 +192,35 @@ def test_a_trace_that_came_from_another_process_goes_on_in_ours(tmp_path: Path) 
     spans = [event[3] for event in said["events"]]
     assert len(set(spans)) == 2
     assert f"{0xDEF:016x}" not in spans
+
+
+ELSEWHERE = WITH_SDK.replace(
+    "    work()\nevents",
+    """    import asyncio, contextvars, gc, logging
+    logging.basicConfig()
+
+    @tracekit.tool(name="wait")
+    async def wait():
+        await asyncio.sleep(0)
+
+    def held():
+        with tracekit.run(name="held"):
+            yield
+
+    coroutine, generator = wait(), held()
+    contextvars.copy_context().run(coroutine.send, None)
+    contextvars.copy_context().run(next, generator)
+    del coroutine
+    gc.collect()
+    generator.close()
+    assert trace.get_current_span().name == "server"
+events""",
+)
+
+
+def test_what_is_left_in_another_context_says_nothing_and_changes_no_active_span(
+    tmp_path: Path,
+) -> None:
+    said = _run(tmp_path, ELSEWHERE)
+    assert {event[1] for event in said["events"]} == {"wait", "held"}
+    assert len(said["spans"]) == 3
