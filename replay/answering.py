@@ -57,6 +57,9 @@ class Answerer(Protocol):
     def latency_ns(self, answer: Answer) -> int:
         """How long the answer took when it was recorded; the injected clock advances by it."""
 
+    def policy(self, answer: Answer) -> Mapping[str, Any]:
+        """Columns of the policy decision that the answer stands for; empty where there was none."""
+
     def begin_decision(self, number: int) -> None:
         """Take note that a planner that decides has made its decision of that number."""
 

@@ -141,10 +141,12 @@ class Session:
     def _fact(self, raw: dict[str, Any], blobs: dict[str, str]) -> None:
         span = str(raw.get("span_id"))
         given = self._given.get(span) if str(raw.get("fact")).endswith(".ended") else None
-        observation, fields = None, {}
+        observation: Observation | None = None
+        fields: dict[str, Any] = {}
         if given is not None:
             answer, how = given
             fields = {"rung": answer.rung, "tainted": self._rests_on_taint(span, answer)}
+            fields |= self._answerer.policy(answer) if span in self._asked else {}
             observation = answer.observation if how == "answer" else None
         fact, values = self._scribe.adopt(raw, blobs, observation=observation, fields=fields)
         if fact.fact.endswith(".begun"):
@@ -343,6 +345,7 @@ class Session:
                 rung=answer.rung,
                 tainted=self._tainted,
                 observation_is_error=seen.is_error,
+                **self._answerer.policy(answer),
             )
             results.append(tool_message(f"call_{number}_{place}", call["tool"], seen))
         return results

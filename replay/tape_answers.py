@@ -65,6 +65,17 @@ class TapeAnswers:
         """How long the recorded call took that this answer comes from."""
         return self._latencies.get(answer.recorded or "", 0)
 
+    def policy(self, answer: Answer) -> Mapping[str, Any]:
+        """The recorded policy decision: a call that was denied then is denied again."""
+        found = self.player.tape.find(answer.recorded or "")
+        if found is None or found.call.policy_decision is None or answer.observation is None:
+            return {}
+        return {
+            "policy_decision": found.call.policy_decision,
+            "policy_id": found.call.policy_id,
+            "policy_reason": found.call.policy_reason,
+        }
+
     def contract(self, tool: str) -> Contract | None:
         """The recorded contract of ``tool``."""
         return self._contracts.get(tool)

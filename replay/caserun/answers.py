@@ -125,6 +125,10 @@ class CaseAnswers:
         """By how much the planner's clock advances with an answer."""
         return self._delays.get(answer.recorded or "", 0)
 
+    def policy(self, answer: Answer) -> Mapping[str, Any]:
+        """A case keeps no policy decisions: a refusal in it is an error like any other."""
+        return {}
+
     def begin_decision(self, number: int) -> None:
         """A case does not lock decisions."""
 
