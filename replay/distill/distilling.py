@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -69,6 +69,7 @@ def distill_run(
     *,
     planner: str | object,
     fixed: str | object | None = None,
+    failing: Sequence[str] = (),
     store: str | Path | Store | None = None,
     options: DistillOptions | None = None,
     progress: Progress | None = None,
@@ -79,6 +80,7 @@ def distill_run(
         run_id: The recorded run, or an unambiguous prefix of its id.
         planner: The planner that fails.
         fixed: One that does right; without it the case says that the fix is unproven.
+        failing: What is wrong, where the options do not say: ``forbid:TOOL``, ``error:CLASS`` …
         store: The store, or its path; default ``$TRACEKIT_STORE``, else ``.tracekit``.
         options: Which failure, who answers prompts, how much it may cost, where to write.
         progress: Told of each candidate.
@@ -92,8 +94,11 @@ def distill_run(
     kept = (
         store if not isinstance(store, (str, Path, type(None))) else open_store(store_path(store))
     )
+    chosen = options or DistillOptions()
+    if failing:
+        chosen = replace(chosen, wish=replace(chosen.wish, failing=tuple(failing)))
     record = kept.trajectory(kept.resolve(run_id))
-    return distill_record(record, planner=planner, fixed=fixed, options=options, progress=progress)
+    return distill_record(record, planner=planner, fixed=fixed, options=chosen, progress=progress)
 
 
 def distill_record(

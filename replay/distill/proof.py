@@ -66,11 +66,7 @@ def _fits(tool: str, arguments: object, pattern: CallPattern) -> bool:
 
 
 def check_it_means_something(
-    case: Case,
-    options: ReplayOptions,
-    *,
-    green: Script | None,
-    scripts: Sequence[Script],
+    case: Case, options: ReplayOptions, *, green: Script | None, scripts: Sequence[Script]
 ) -> None:
     """Show that the case can be passed, and not by doing nothing or by stopping early.
 

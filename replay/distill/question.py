@@ -33,13 +33,13 @@ class Wish:
     """Tools that must be called."""
     answer_contains: tuple[str, ...] = ()
     """Texts that must stand in the answer."""
-    signature: str | None = None
-    """One of the failures that were seen, by its name."""
+    failing: tuple[str, ...] = ()
+    """Failures by their names, as in ``--signature``: ``forbid:TOOL``, ``error:CLASS`` …"""
 
     @property
     def says_something(self) -> bool:
         """Whether the failure is chosen."""
-        return bool(self.forbid or self.require or self.answer_contains or self.signature)
+        return bool(self.forbid or self.require or self.answer_contains or self.failing)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _wished(wish: Wish, seen: tuple[Choice, ...]) -> tuple[Choice, ...]:
     names = [*(f"forbid:{tool}" for tool in wish.forbid)]
     names += [f"require:{tool}" for tool in wish.require]
     names += [f"answer:{text}" for text in wish.answer_contains]
-    names += [wish.signature] if wish.signature else []
+    names += wish.failing
     choices = tuple(_named(name, seen) for name in names)
     expected = _joined([choice.expected for choice in choices])
     return tuple(Choice(c.name, c.what, expected, c.oracle, c.key) for c in choices)

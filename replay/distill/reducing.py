@@ -55,14 +55,7 @@ def reduce_draft(
         budget: How much it may cost.
         progress: Told of each candidate.
     """
-    with _interruptions() as interrupted:
-
-        def note(problem: Problem[Draft]) -> None:
-            if progress is not None:
-                progress(problem)
-            if interrupted.is_set():
-                raise KeyboardInterrupt
-
+    with _interruptions(progress) as (interrupted, note):
         problem = Problem(
             start,
             fails=judge,
@@ -96,11 +89,18 @@ def _shrunk(problem: Problem[Draft], judge: Judge, offending: int | None) -> tup
 
 
 @contextmanager
-def _interruptions() -> Iterator[threading.Event]:
+def _interruptions(progress: Progress | None) -> Iterator[tuple[threading.Event, Progress]]:
     """Note when the user interrupts; elsewhere than in the main thread nobody can."""
     noted = threading.Event()
+
+    def tell(problem: Problem[Draft]) -> None:
+        if progress is not None:
+            progress(problem)
+        if noted.is_set():
+            raise KeyboardInterrupt
+
     if threading.current_thread() is not threading.main_thread():
-        yield noted
+        yield noted, tell
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -109,6 +109,6 @@ def _interruptions() -> Iterator[threading.Event]:
 
     before = signal.signal(signal.SIGINT, interrupt)
     try:
-        yield noted
+        yield noted, tell
     finally:
         signal.signal(signal.SIGINT, before)

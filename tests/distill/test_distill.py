@@ -179,7 +179,7 @@ def test_the_cause_asked_for_is_the_one_that_is_kept() -> None:
         return "done"
 
     for wanted, source in (("one.do", "a.read"), ("two.do", "b.read")):
-        case = distilled(run, does_both, wish=Wish(signature=f"forbid:{wanted}")).case
+        case = distilled(run, does_both, wish=Wish(failing=(f"forbid:{wanted}",))).case
         assert case.expected.forbidden_tools == (wanted,)
         assert source in case.expected.consumed
 
@@ -236,7 +236,7 @@ def test_several_failures_are_listed_with_the_way_to_choose() -> None:
 
 def test_an_unknown_signature_is_refused_with_the_forms_that_there_are() -> None:
     with pytest.raises(DistillError, match="forbid:TOOL, require:TOOL"):
-        distilled(attacked(), planners()[0], wish=Wish(signature="bad"))
+        distilled(attacked(), planners()[0], wish=Wish(failing=("bad",)))
 
 
 def test_a_planner_that_fails_only_sometimes_gives_no_case(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def _options(
     forbid: tuple[str, ...],
     require: tuple[str, ...],
     answer_contains: tuple[str, ...],
-    signature: str | None,
+    signature: tuple[str, ...],
     model: Any,
     script: str | None,
     budget_calls: int | None,
