@@ -137,7 +137,7 @@ class Recorder:
                 kind, actor if kind != "llm_call" else model, provider=provider, parent=above
             )
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
-            self.note_fault(error)
+            self._without_span(error)
         if kind == "run" or parent is None:
             trace_id = parent.run.trace_id if parent else span.trace_id or conditions.new_trace_id()
             run = RunScope(_valid_run_id(run_id) or conditions.new_run_id(), trace_id)
@@ -169,11 +169,18 @@ class Recorder:
             with self._lock:
                 self._open_runs[:] = [run for run in self._open_runs if run is not operation]
         if operation.span.span_id is not None:
-            self._guarded(self._end_span, operation, fields)
+            try:
+                attributes = {"tracekit.run.id": operation.run.run_id}
+                operation.span.end(attributes, error_type=fields.get("error_type"))
+            except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+                self._without_span(error)
 
-    def _end_span(self, operation: Operation, fields: Mapping[str, Any]) -> None:
-        attributes = {"tracekit.run.id": operation.run.run_id}
-        operation.span.end(attributes, error_type=fields.get("error_type"))
+    def _without_span(self, error: Exception) -> None:
+        """Go on where the program's SDK failed: the event is recorded, so nothing is lost."""
+        if self.strict:
+            raise error
+        with suppress(Exception):  # a handler of the program's, or no room on the stack
+            _log.warning("tracekit could not keep a span: %s", type(error).__name__)
 
     def _write_operation(
         self, operation: Operation, fact: type[Fact], side: str, fields: dict[str, Any]

@@ -1,10 +1,12 @@
 """Where clock, ids and chance come from: the system, fixed ones for tests, seeded ones for replays.
 
-A ``Conditions`` is a clock, a giver of ids and a source of chance that belong together.
+A ``Conditions`` is a clock, a giver of ids and a source of chance that belong together. Locks are
+reentrant: a signal handler may ask for an id while the code that it interrupts is given one.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import secrets
@@ -48,7 +50,7 @@ class _MadeClock:
         self._elapsed_ns = 0
         self._tick_ns = tick_ns
         self._peek_tick_ns = tick_ns if peek_ticks else 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def read_ns(self) -> int:
         return self._start_ns + self._move(self._tick_ns)
@@ -75,7 +77,7 @@ class _SystemIds:
     """Ids that no other process, machine or fork gives."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._last_ms = 0
         self._tail = 0
         self.reseed()
@@ -83,7 +85,7 @@ class _SystemIds:
 
     def reseed(self) -> None:
         """Start anew from the system's entropy; a fork must not repeat its parent."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._last_ms = 0
         self.chance = random.Random(os.urandom(32))
         self._bits = self.chance.getrandbits
@@ -123,8 +125,7 @@ class _CountedIds:
     """Ids that count from 1, each kind by itself."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, itertools.count[int]] = {}
 
     def hex(self, digits: int) -> str:
         return f"{self._next(str(digits)):0{digits}x}"
@@ -139,9 +140,7 @@ class _CountedIds:
         return uuid.UUID(int=4 << 76 | 2 << 62 | self._next("uuid4"))
 
     def _next(self, kind: str) -> int:
-        with self._lock:
-            self._counts[kind] = self._counts.get(kind, 0) + 1
-            return self._counts[kind]
+        return next(self._counts.setdefault(kind, itertools.count(1)))  # whole without a lock
 
 
 _SYSTEM_CLOCK = _SystemClock()
