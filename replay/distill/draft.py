@@ -235,7 +235,9 @@ def _fixture(call: Call, name: str, *, repeats: bool) -> Fixture:
     given: dict[str, Any] = {
         "id": name,
         "tool": call.tool,
-        "arguments": call.arguments if isinstance(call.arguments, dict) else None,
+        "arguments": call.arguments
+        if isinstance(call.arguments, dict) and call.arguments
+        else None,
         "delay_ms": round((call.latency_ns or 0) / 1e6, 3),
         "types": dict(observed.types),
     }
