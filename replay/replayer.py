@@ -216,7 +216,7 @@ class Replayer:
         if deciding:
             request |= {
                 "history": history_of(recorded),
-                "tools": tools_of(recorded),
+                "tools": tools_of(recorded.tools),
                 "script": script_of(recorded),
             }
         return request

@@ -68,14 +68,9 @@ class Scribe:
     ) -> tuple[Fact, dict[str, JsonValue]]:
         """Write a fact of the planner's process as one of ours.
 
-        Args:
-            raw: The fact as JSON.
-            blobs: Text of the blobs that it names.
-            observation: What the call was answered; stands for what the fact says.
-            fields: Columns that the answer adds.
-
-        Returns:
-            The fact, and the redacted values of its payloads by column.
+        ``blobs`` are the texts that it names; ``observation`` is what the call was answered, and
+        stands for what the fact says; ``fields`` are columns that the answer adds. Returned are the
+        fact and the redacted values of its payloads by column.
         """
         made = FACT.validate_python(raw)
         changes: dict[str, Any] = {**self._ids(made.timestamp_ns), **(fields or {})}

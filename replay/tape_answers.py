@@ -6,7 +6,7 @@ model or by a script, as the user chose; the user's turns come from the record t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from replay.matching import Answer, AskedCall, AskedPrompt, Player
@@ -206,8 +206,8 @@ def script_of(record: Trajectory) -> list[JsonValue]:
     return [_decided(decision) for decision in record.decisions]
 
 
-def tools_of(record: Trajectory) -> list[JsonValue]:
-    """The tools that the planner may call."""
+def tools_of(contracts: Sequence[Contract]) -> list[JsonValue]:
+    """The tools that a planner may call, as it is told of them."""
     return [
         {
             "name": contract.name,
@@ -215,7 +215,7 @@ def tools_of(record: Trajectory) -> list[JsonValue]:
             "effect": contract.effect,
             "parameters": contract.argument_schema,
         }
-        for contract in record.tools
+        for contract in contracts
     ]
 
 

@@ -26,7 +26,7 @@ from replay.replayer import ReplayOptions, isolate, name_of
 from replay.result import Verdict
 from replay.scribe import Scribe
 from replay.session import Answered, Session, SessionResult
-from replay.tape_answers import prompt_text
+from replay.tape_answers import prompt_text, tools_of
 from tracekit.canonical import JsonValue
 from tracekit.errors import UsageError
 from tracekit.redact import (
@@ -203,7 +203,7 @@ class CaseRunner:
         if self.deciding:
             request |= {
                 "history": _history(case),
-                "tools": _tools(case),
+                "tools": tools_of(case.tools),
                 "script": [d.model_dump(mode="json") for d in case.script],
             }
         return request
@@ -329,18 +329,6 @@ def _history(case: Case) -> list[JsonValue]:
     return [
         {"content": said.content, **said.model_dump(mode="json", exclude_defaults=True)}
         for said in case.history
-    ]
-
-
-def _tools(case: Case) -> list[JsonValue]:
-    return [
-        {
-            "name": contract.name,
-            "description": contract.purpose,
-            "effect": contract.effect,
-            "parameters": contract.argument_schema,
-        }
-        for contract in case.tools
     ]
 
 

@@ -7,11 +7,10 @@ taken out of a value beforehand as ignored fields are; they are applied to the l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from replay.diff.steps import Declared, Step
-from tracekit.canonical import JsonValue
 from tracekit.jsontree import Difference, differences
+from tracekit.quantities import as_number, as_seconds
 
 
 def argument_fields(
@@ -30,10 +29,10 @@ def _tolerated(field: Difference, rule: Declared) -> bool:
         return False
     for place, allowed in rule.matchers.tolerances.items():
         if _at(field.pointer, place):
-            return _near(_number(field.left), _number(field.right), allowed)
+            return _near(as_number(field.left), as_number(field.right), allowed)
     for place, allowed in rule.matchers.windows.items():
         if _at(field.pointer, place):
-            return _near(_seconds(field.left), _seconds(field.right), allowed)
+            return _near(as_seconds(field.left), as_seconds(field.right), allowed)
     return False
 
 
@@ -43,20 +42,3 @@ def _at(pointer: str, place: str) -> bool:
 
 def _near(one: float | None, two: float | None, allowed: float) -> bool:
     return one is not None and two is not None and abs(one - two) <= allowed
-
-
-def _number(value: JsonValue) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value)
-
-
-def _seconds(value: JsonValue) -> float | None:
-    """Read an ISO 8601 time, or Unix seconds."""
-    if not isinstance(value, str):
-        return _number(value)
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

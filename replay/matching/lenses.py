@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from tracekit import jsontree
 from tracekit.canonical import JsonValue, canonical_text, digest
 from tracekit.contract import Contract, Matchers
 from tracekit.errors import PointerNotFound
+from tracekit.quantities import as_number, as_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Lens:
 
     def agrees(self, recorded: JsonValue, asked: JsonValue) -> bool:
         """Tell whether what the key leaves out is close enough."""
-        return _all_within(recorded, asked, self.tolerances, _number) and _all_within(
-            recorded, asked, self.windows, _seconds
+        return _all_within(recorded, asked, self.tolerances, as_number) and _all_within(
+            recorded, asked, self.windows, as_seconds
         )
 
 
@@ -139,22 +139,3 @@ def _at(value: JsonValue, pointer: str) -> object:
         return jsontree.get(value, pointer)
     except PointerNotFound:
         return _NOTHING
-
-
-def _number(value: JsonValue) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value)
-
-
-def _seconds(value: JsonValue) -> float | None:
-    """Read Unix seconds or an ISO 8601 time; one without a zone counts as UTC."""
-    if not isinstance(value, str):
-        return _number(value)
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return moment.timestamp()
