@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from replay.distill.problem import Problem
 
 T = TypeVar("T")
+E = TypeVar("E")
 
 
 class Layer(Protocol[T]):
@@ -44,21 +45,21 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class SequenceLayer:
+class SequenceLayer(Generic[E]):
     """A tuple, seen as its elements."""
 
     name: str = "elements"
 
-    def parts(self, whole: tuple[object, ...]) -> Sequence[Hashable]:
+    def parts(self, whole: tuple[E, ...]) -> Sequence[Hashable]:
         """The positions."""
         return range(len(whole))
 
-    def without(self, whole: tuple[object, ...], parts: Collection[Hashable]) -> tuple[object, ...]:
+    def without(self, whole: tuple[E, ...], parts: Collection[Hashable]) -> tuple[E, ...]:
         """Give the other elements."""
         gone = set(parts)
         return tuple(element for place, element in enumerate(whole) if place not in gone)
 
-    def label(self, whole: tuple[object, ...], part: Hashable) -> str:
+    def label(self, whole: tuple[E, ...], part: Hashable) -> str:
         """Write the element."""
         return repr(whole[int(str(part))])
 

@@ -199,3 +199,76 @@ def test_the_incident_becomes_a_case_that_names_the_rollback(
     }
     assert shown["loki.query"].error is not None
     assert (folder / "deploys").read_text() == deploys
+
+
+# --- decorated agents -----------------------------------------------------------------------------
+
+CLERK = """
+from datetime import datetime, timedelta, UTC
+
+import tracekit
+from tracekit import conditions
+
+
+@tracekit.tool(name="orders.list", effect="read")
+def orders() -> list:
+    day = datetime(2026, 1, 1, tzinfo=UTC)
+    return [{"id": n, "due": day + timedelta(days=n), "note": f"order {n}"} for n in range(20)]
+
+
+@tracekit.tool(name="stock.get", effect="read")
+def stock(item: str) -> int:
+    raise TimeoutError("deadline_exceeded")
+
+
+@tracekit.tool(name="order.cancel", effect="write")
+def cancel(order: int, key: str) -> str:
+    return "cancelled"
+
+
+def _clerk(patient: bool) -> str:
+    late = [o for o in orders() if o["due"] > datetime(2026, 1, 19, tzinfo=UTC)]
+    try:
+        stock("paper")
+    except TimeoutError:
+        if not patient:
+            cancel(late[0]["id"], str(conditions.uuid4()))
+    return f"{len(late)} late"
+
+
+@tracekit.agent(name="clerk")
+def hasty() -> str:
+    return _clerk(patient=False)
+
+
+@tracekit.agent(name="clerk")
+def patient() -> str:
+    return _clerk(patient=True)
+
+
+if __name__ == "__main__":
+    import clerk
+
+    with tracekit.run(run_id="incident"):
+        clerk.hasty()
+"""
+
+
+def test_times_errors_and_minted_ids_survive_in_the_case(tmp_path: Path) -> None:
+    (tmp_path / "clerk.py").write_text(CLERK)
+    python = [str(ROOT), str(tmp_path)]
+    env = {**os.environ, "TRACEKIT_STORE": "store", "PYTHONPATH": os.pathsep.join(python)}
+    subprocess.run([sys.executable, "clerk.py"], cwd=tmp_path, env=env, check=True)
+    given = ["--run-id", "incident", "--planner", "clerk:hasty", "--fixed", "clerk:patient"]
+    command = [sys.executable, "-m", "tracekit", "distill", *given, "--out", "cases"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    case = read_case(tmp_path / "cases" / "clerk-order.cancel.case.yaml")
+    rows, failed = case.observations
+    assert rows.returns == [{"id": 19, "due": "2026-01-20T00:00:00+00:00"}]
+    assert rows.types
+    assert failed.error is not None
+    assert (failed.error.type, failed.error.message) == ("TimeoutError", "deadline_exceeded")
+    assert case.minted == ()
