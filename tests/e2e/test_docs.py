@@ -37,7 +37,7 @@ def test_the_commands_of_a_page_exit_as_it_says(page: Path, tmp_path: Path) -> N
     (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
     script = "\n".join(
         f"{command}\ncode=$?; test $code -eq {code} "
-        f"|| {{ echo \"line {number} exited with $code, not {code}\"; exit 99; }}"
+        f'|| {{ echo "line {number} exited with $code, not {code}"; exit 99; }}'
         for number, (command, code) in enumerate(commands_of(page), 1)
     )
     done = subprocess.run(
