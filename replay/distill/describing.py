@@ -12,6 +12,9 @@ from replay.distill.order import final_layers
 from replay.distill.outcome import DistillResult
 from replay.distill.passes import Proof
 
+_LONGEST = 64
+"""Signs of a comment's effect."""
+
 
 def notes_on(result: DistillResult) -> list[str]:
     """What stands at the top of the file."""
@@ -44,7 +47,10 @@ def count_parts(best: Draft, proofs: Sequence[Proof]) -> int:
 
 def _comment(number: int, effect: str | None) -> str:
     came = f"decision {number} of the run"
-    return came if effect is None else f"{came}; without it: {effect}"
+    if effect is None:
+        return came
+    cut = effect if len(effect) <= _LONGEST else f"{effect[: _LONGEST - 1]}…"
+    return f"{came}; without it: {cut}"
 
 
 def _effect(best: Draft, proof: Proof, judge: Judge) -> str | None:
