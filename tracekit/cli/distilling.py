@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     help="The answer must hold it, and does not.",
 )
 @click.option(
-    "--signature", metavar="NAME", help="One of the failures that were seen, by its name."
+    "--signature", multiple=True, metavar="NAME", help="A failure that was seen, by its name."
 )
 @click.option(
     "--model",
