@@ -12,25 +12,38 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from replay.case import read_case
+    from replay.caserun import run_case
     from replay.diff import Comparison
+    from replay.distill import DistillOptions, DistillResult, distill_run
     from replay.replayer import ReplayOptions, replay_run
     from replay.result import ReplayResult, Verdict
 
 _NAMES = {
     "Comparison": "replay.diff",
+    "DistillOptions": "replay.distill",
+    "DistillResult": "replay.distill",
     "ReplayOptions": "replay.replayer",
     "ReplayResult": "replay.result",
     "Verdict": "replay.result",
+    "distill_run": "replay.distill",
+    "read_case": "replay.case",
     "replay_run": "replay.replayer",
+    "run_case": "replay.caserun",
 }
 
 __all__ = [
     "Comparison",
+    "DistillOptions",
+    "DistillResult",
     "ReplayOptions",
     "ReplayResult",
     "Verdict",
     "diff_runs",
+    "distill_run",
+    "read_case",
     "replay_run",
+    "run_case",
 ]
 
 

@@ -34,17 +34,12 @@ _TOOL = ("tool_call", "retrieval")
 
 
 def build(events: Sequence[Event], load: LoadBlob) -> Trajectory:
-    """Build the trajectory of one run.
+    """Build the trajectory of one run from its rows, in any order.
 
     Args:
-        events: The rows of one run, in any order.
+        events: The rows; not empty.
         load: Finds a blob by its digest; None where it is gone.
-
-    Raises:
-        ValueError: ``events`` is empty.
     """
-    if not events:
-        raise ValueError("a run has at least one row")
     rows = in_order(events)
     reader = _Reader(load, {row.span_id: row for row in rows if row.span_id})
     root = next((row for row in rows if row.event_type == "run"), rows[0])
@@ -61,7 +56,7 @@ def build(events: Sequence[Event], load: LoadBlob) -> Trajectory:
         input=reader.argument(agent),
         decisions=decisions,
         answer=answer,
-        status="open" if _open(root) else ("error" if root.status == "error" else "ok"),
+        status=_status(root),
         messages=_messages(rows, reader, decisions),
         model_calls=tuple(models),
         covered=tuple(covered),
@@ -118,8 +113,10 @@ def _is_the_run(step: Event, outer: Event | None) -> bool:
     return by_hand and step.event_type == "agent"
 
 
-def _open(root: Event) -> bool:
-    return root.ts_end_ns is None and root.source_format == "tracekit"
+def _status(root: Event) -> str:
+    if root.ts_end_ns is None and root.source_format == "tracekit":
+        return "open"
+    return "error" if root.status == "error" else "ok"
 
 
 @dataclass

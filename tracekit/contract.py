@@ -7,7 +7,7 @@ what held when they were recorded, not by what the new code happens to say.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -108,7 +108,7 @@ def contract_of(
     argument_schema: dict[str, JsonValue] | None = None,
     result_schema: dict[str, JsonValue] | None = None,
     matchers: Matchers | None = None,
-    touches: tuple[str, ...] | None = None,
+    touches: Sequence[str] | None = None,
     idempotency_field: str | None = None,
 ) -> Contract:
     """Read the contract of ``function`` from its signature and docstring.
@@ -130,7 +130,7 @@ def contract_of(
         argument_schema=argument_schema,
         result_schema=result_schema,
         matchers=matchers or Matchers(),
-        touches=touches,
+        touches=None if touches is None else tuple(touches),
         idempotency_field=idempotency_field,
     )
 

@@ -101,20 +101,13 @@ def tool(
     """Record each call of a tool with its arguments and what came back.
 
     Args:
-        function: The tool.
-        effect: What it does to the world: ``pure``, ``read`` or ``write``. Not declared means
-            ``unknown``, and that counts as a write: no replay ever enters the body.
-        name: Name of the tool; default the function's name.
-        purpose: What it is for; default the first paragraph of the docstring.
+        effect: What it does to the world; not declared, it counts as a write in every replay.
+        name, purpose: Default the function's name and the first paragraph of its docstring.
         touches: Resources that it reads or changes; default all.
-        matchers: How a replay compares the arguments of a read.
+        matchers: How a replay compares arguments of a read.
         idempotency_key: Computes the key of a call from its bound arguments.
         idempotency_field: JSON pointer of the argument that is the caller's own key.
-        argument_schema: JSON Schema of the arguments.
-        result_schema: JSON Schema of the result.
-
-    Raises:
-        ContractError: the declaration contradicts itself.
+        argument_schema, result_schema: JSON Schemas of arguments and result.
     """
 
     def decorate(function: F) -> F:
@@ -126,7 +119,7 @@ def tool(
             argument_schema=argument_schema,
             result_schema=result_schema,
             matchers=matchers,
-            touches=None if touches is None else tuple(touches),
+            touches=touches,
             idempotency_field=idempotency_field,
         )
         return _tool(function, "tool_call", contract, idempotency_key)

@@ -40,6 +40,11 @@ from tracekit.events import (
 )
 
 _BEGUN = (RunBegun, AgentBegun, SpanBegun, LlmCallBegun, ToolCallBegun)
+_SAME_IN_THE_CATALOGUE = (
+    "run_id", "trace_id", "ts_start_ns", "ts_end_ns", "task_id", "tenant", "operator",
+    "source_format",
+)  # fmt: skip
+"""Columns of a run's row that its line in the catalogue takes over."""
 _ACTOR_KINDS: dict[str, ActorKind] = {
     "run": "agent",
     "agent": "agent",
@@ -190,12 +195,7 @@ def _point(note: Fact) -> Event:
             columns = {"actor": "evidence", "evidence_ids": note.evidence_ids}
         case MintNoted():
             columns = {"actor": "mint"}
-            attributes["mint"] = {
-                "kind": note.kind,
-                "site": note.site,
-                "occurrence": note.occurrence,
-                "value": note.value,
-            }
+            attributes["mint"] = _take(note, "kind", "site", "occurrence", "value")
         case LossNoted():
             kind = "error"
             columns = {"actor": "loss", "status": "error", "error_type": "events_lost"}
@@ -284,7 +284,7 @@ def run_row(rows: Sequence[Event]) -> RunRow:
     """Sum up the rows of one run as its line in the catalogue.
 
     Raises:
-        ValueError: ``rows`` is empty.
+        ValueError: there are none.
     """
     if not rows:
         raise ValueError("a run has at least one row")
@@ -292,23 +292,12 @@ def run_row(rows: Sequence[Event]) -> RunRow:
     attributes: dict[str, Any] = _parse(root.attributes)
     calls = [row for row in rows if row.event_type in ("tool_call", "retrieval")]
     models = [row for row in rows if row.event_type == "llm_call"]
-    agent = next((row.actor for row in rows if row.event_type == "agent" and row.actor), root.actor)
-    status: Literal["ok", "error", "open"] = "ok"
-    if root.ts_end_ns is None and root.source_format == "tracekit":
-        status = "open"
-    elif root.status == "error":
-        status = "error"
+    agents = [row.actor for row in rows if row.event_type == "agent" and row.actor]
     return RunRow(
-        run_id=root.run_id,
-        trace_id=root.trace_id,
-        agent=root.actor or agent,
-        ts_start_ns=root.ts_start_ns,
-        ts_end_ns=root.ts_end_ns,
-        status=status,
+        **{name: getattr(root, name) for name in _SAME_IN_THE_CATALOGUE},
+        agent=root.actor or next(iter(agents), ""),
+        status=_status(root),
         parent_run_id=attributes.get("parent_run_id"),
-        task_id=root.task_id,
-        tenant=root.tenant,
-        operator=root.operator,
         input_digest=root.argument_digest,
         answer_digest=root.observation_digest,
         events=len(rows),
@@ -326,8 +315,13 @@ def run_row(rows: Sequence[Event]) -> RunRow:
         planner=attributes.get("planner"),
         fidelity=canonical_text(attributes["fidelity"]) if attributes.get("fidelity") else None,
         verdict=attributes.get("verdict"),
-        source_format=root.source_format,
     )
+
+
+def _status(root: Event) -> Literal["ok", "error", "open"]:
+    if root.ts_end_ns is None and root.source_format == "tracekit":
+        return "open"
+    return "error" if root.status == "error" else "ok"
 
 
 def _parse(text: str) -> dict[str, Any]:

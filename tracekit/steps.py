@@ -192,13 +192,8 @@ def open_step(
         run_id: Of a run, where the caller chooses it.
         fields: Further columns of the begin fact.
     """
-    operation = recorder.open(
-        kind,
-        actor,
-        run_id=run_id,
-        model=fields.get("model_requested"),
-        provider=fields.get("provider"),
-    )
+    model, provider = fields.get("model_requested"), fields.get("provider")
+    operation = recorder.open(kind, actor, run_id=run_id, model=model, provider=provider)
     if kind == "run" and operation.parent is not None:
         fields["parent_run_id"] = operation.parent.run.run_id
     if contract is not None:

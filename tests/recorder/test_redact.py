@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tracekit.redact
 from tracekit.errors import UsageError
 from tracekit.redact import Finding, KeyedTagger, Redactor, Rules, Scope, placeholder_kind, scan
 from tracekit.redact.detectors import is_card
@@ -412,3 +414,14 @@ def test_rules_of_the_user_are_idempotent_too(text: str) -> None:
     r = redactor(patterns={"p": r"\d{3}|x.*", "q": r"(?i)host\S+ .*"})
     once = r.redact(text).value
     assert r.redact(once).value == once
+
+
+def test_no_pattern_has_a_possessive_group() -> None:
+    """Python 3.11 before 3.11.4 matches ``(...)*+`` wrongly, and swallows what stands behind."""
+    package = Path(tracekit.redact.__file__).parent
+    found = [
+        f"{path.name}: {match[0]}"
+        for path in sorted(package.glob("*.py"))
+        for match in re.finditer(r"\)(?:[*+?]|\{\d*,?\d*\})\+[^+]", path.read_text("utf-8"))
+    ]
+    assert found == []

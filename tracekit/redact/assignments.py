@@ -21,8 +21,13 @@ _NAME_BEFORE = 40
 _LONGEST_NAME = 60
 _ASSIGNMENT = re.compile(r"""([\w-]{0,40})(?:\\*["'])?[ \t]{0,3}(?:=>|:=|[:=])[ \t]{0,3}(?![:=])""")
 _QUOTED = re.compile(
-    r"""(?:(["'])((?:(?!\1)[^\\]|\\.)*+)|(\\+["'])((?:(?!\3)[^\n])*+))""", re.DOTALL
+    r"""
+    "  (?P<double> [^"\\]*+ (?:\\. [^"\\]*+)* )
+    | '  (?P<single> [^'\\]*+ (?:\\. [^'\\]*+)* )
+    | (?P<mark> \\+["'])  (?P<inner> [^\n]*? (?= (?P=mark) | \n | \Z) )""",
+    re.DOTALL | re.VERBOSE,
 )
+# No possessive group anywhere in this package: Python 3.11 before 3.11.4 matches them wrongly.
 _BARE = re.compile(r"""[^\s"'<>&;,)}\]`\\]++""")
 _REST_OF_LINE = re.compile(r"""[^\n"'\\]*+""")
 _SCHEME = re.compile(r"(?i:bearer|basic|token|digest|apikey) {1,4}")
@@ -83,8 +88,7 @@ def _value_at(text: str, start: int, *, cookie: bool) -> tuple[tuple[int, int] |
     """Return where the value at ``start`` stands, and from where to look for the next name."""
     quoted = _QUOTED.match(text, start)
     if quoted is not None:
-        group = 2 if quoted[1] else 4
-        start, end = quoted.span(group)
+        start, end = quoted.span(quoted.lastgroup or 0)
         scheme = _SCHEME.match(text, start, end)
         return (scheme.end() if scheme else start, end), end
     scheme = _SCHEME.match(text, start)

@@ -191,7 +191,7 @@ DETECTORS: tuple[Detector, ...] = (
         "raw",
         (b"PRIVATE KEY-----",),
         re.compile(
-            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:(?!-----)[\s\S])*+"
+            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?=-----|\Z)"
             r"(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
         ),
         first=True,
