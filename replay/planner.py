@@ -11,15 +11,17 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import orjson
 
+from replay.calling import arguments_of, call_planner
+from replay.errortext import text_of, traceback_of
 from tracekit import conditions, guard, integrations
-from tracekit.canonical import Encoded, JsonValue, decode, encode
+from tracekit.canonical import Encoded, JsonValue, Stream, decode, encode
 from tracekit.configuration import recorder, recording_to
 from tracekit.decorators import MARK
 from tracekit.errors import (
@@ -37,7 +39,8 @@ from tracekit.errors import (
 from tracekit.events import Blob, Fact
 from tracekit.recorder import Recorder
 from tracekit.redact import Redactor, Rules
-from tracekit.steps import open_step
+from tracekit.redact.keys import UnkeyedTagger
+from tracekit.sink import MemorySink
 
 NOT_IN_RECORDING = "NotInRecording"
 """``error_type`` of the observation that stands for a call which the record does not hold."""
@@ -57,8 +60,22 @@ class Channel(Protocol):
         """Send ``message``; there is no answer."""
 
 
-def load(spec: str) -> object:
+def prepare() -> None:
+    """Run and record nothing in this process but what a replay asks for; for the child."""
+    guard.close()
+    nowhere = Recorder(MemorySink(), Redactor(Rules(), UnkeyedTagger()))
+    _for_ever.enter_context(recording_to(nowhere))
+
+
+_for_ever = ExitStack()
+
+
+def load(spec: str, *, what: str = "planner") -> object:
     """Import the object that ``MOD:OBJ`` names.
+
+    Args:
+        spec: The name.
+        what: What it is, for messages.
 
     Raises:
         PlannerNotFound: the text, the module or the attribute is wrong.
@@ -67,20 +84,20 @@ def load(spec: str) -> object:
     module_name, colon, path = spec.partition(":")
     if not (module_name and colon and path):
         raise PlannerNotFound(
-            f"planner {spec!r} is not of the form MOD:OBJ", hint="for example agents.sre:planner_v2"
+            f"{what} {spec!r} is not of the form MOD:OBJ", hint="for example agents.sre:planner_v2"
         )
     try:
         found: object = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name + ".").startswith(error.name + "."):
             raise PlannerNotFound(
-                f"planner {spec!r}: there is no module {error.name!r}",
+                f"{what} {spec!r}: there is no module {error.name!r}",
                 hint="run the command where the module can be imported, or set PYTHONPATH",
             ) from error
-        raise PlannerImportFailed(f"planner {spec!r}: {error} while it was imported") from error
+        raise PlannerImportFailed(f"{what} {spec!r}: {error} while it was imported") from error
     except Exception as error:
         raise PlannerImportFailed(
-            f"planner {spec!r}: {type(error).__name__}: {error} while it was imported"
+            f"{what} {spec!r}: {type(error).__name__}: {error} while it was imported"
         ) from error
     for name in path.split("."):
         try:
@@ -88,7 +105,7 @@ def load(spec: str) -> object:
         except AttributeError:
             names = sorted(n for n in vars(found) if not n.startswith("_"))[:8]
             raise PlannerNotFound(
-                f"planner {spec!r}: {module_name} has no {name!r}",
+                f"{what} {spec!r}: {module_name} has no {name!r}",
                 hint=f"it has {', '.join(names)}" if names else None,
             ) from None
     return found
@@ -178,10 +195,7 @@ def _deciding(planner: object, request: Mapping[str, Any], channel: Channel) -> 
         if answer.get("stop"):
             return {"answer": answer.get("answer"), "types": {}, "replayable": True}
         history += answer["append"]
-    raise PlannerError(
-        f"the planner has not stopped after {MAX_DECISIONS} decisions",
-        hint="it ends a run by returning an answer, or None",
-    )
+    raise RuntimeError(f"the planner has not stopped after {MAX_DECISIONS} decisions")
 
 
 def _copy(value: Any) -> Any:
@@ -231,70 +245,20 @@ def _strange(found: object) -> PlannerSignatureError:
 
 def _running(planner: object, request: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
     integrations.instrument_all()
-    script = load(request["model_script"]) if request.get("model_script") else None
-    own = Recorder(_PipeSink(channel), Redactor(Rules(), _PipeTagger(channel)), strict=True)
+    named = request.get("model_script")
+    script = load(named, what="script") if named else None
+    rules = recorder().redactor.rules if guard.installed() else Rules()
+    own = Recorder(_PipeSink(channel), Redactor(rules, _PipeTagger(channel)), strict=True)
     mints = {(kind, site, n): value for kind, site, n, value in request["mints"]}
     conditions.set_mint_source(lambda kind, site, n: mints.get((kind, site, n)))
     with recording_to(own), guard.answering(_PipeAnswerer(channel, script)):
-        value = _call(planner, _arguments(planner, request))
+        value = call_planner(planner, *arguments_of(planner, request["input"]))
     encoded = encode(value)
     return {
         "answer": encoded.value,
         "types": dict(encoded.types),
         "replayable": encoded.replayable,
     }
-
-
-def _arguments(planner: object, request: Mapping[str, Any]) -> dict[str, Any]:
-    given = decode(Encoded(request["input"]["value"], request["input"]["types"]))
-    if not isinstance(given, dict):
-        given = {"prompt": given}
-    assert callable(planner)
-    try:
-        signature = inspect.signature(planner)
-    except (TypeError, ValueError):
-        return given
-    try:
-        signature.bind(**given)
-    except TypeError as error:
-        takes = ", ".join(signature.parameters) or "nothing"
-        raise PlannerSignatureError(
-            f"the planner cannot be called with the run's input: {error}",
-            hint=f"the run was given {', '.join(given) or 'nothing'}; the planner takes {takes}",
-        ) from None
-    return given
-
-
-def _call(planner: object, arguments: dict[str, Any]) -> object:
-    assert callable(planner)
-    mark = getattr(planner, MARK, None)
-    if mark is not None and mark.kind == "agent":
-        return _finished(planner(**arguments))
-    name = getattr(planner, "__name__", type(planner).__name__)
-    step = open_step(recorder(), "run", name, arguments)
-    try:
-        with step.active():
-            value = _finished(planner(**arguments))
-    except BaseException as error:
-        step.fail(error)
-        raise
-    step.end(value)
-    return value
-
-
-def _finished(value: object) -> object:
-    """What a call comes to: a coroutine is run, a generator read to its end."""
-    if inspect.iscoroutine(value):
-        return asyncio.run(value)
-    if inspect.isgenerator(value):
-        return list(value)
-    if inspect.isasyncgen(value):
-
-        async def read() -> list[object]:
-            return [item async for item in value]
-
-        return asyncio.run(read())
-    return value
 
 
 class _PipeSink:
@@ -346,7 +310,7 @@ class _PipeAnswerer:
             case "return":
                 return guard.Served(_value(answer), fields)
             case "raise":
-                return guard.Raised(_error(answer), fields)
+                return _failed(_error(answer), fields, stream=question.stream)
             case "execute":
                 return guard.EXECUTE
             case "script":
@@ -366,7 +330,15 @@ def _value(answer: Mapping[str, Any]) -> object:
     return decode(Encoded(answer["value"], answer.get("types", {})))
 
 
-def _error(answer: Mapping[str, Any]) -> BaseException:
+def _failed(
+    found: BaseException | Stream, fields: dict[str, Any], *, stream: bool
+) -> guard.Outcome:
+    if isinstance(found, BaseException):
+        return guard.Raised(found, fields)
+    return guard.Served(found, fields) if stream else guard.Raised(found[-1], fields)
+
+
+def _error(answer: Mapping[str, Any]) -> BaseException | Stream:
     """Rebuild a recorded error as its own class where that is known here."""
     kind, message = str(answer["error_type"]), str(answer["error_message"] or "")
     if kind == NOT_IN_RECORDING:
@@ -377,14 +349,13 @@ def _error(answer: Mapping[str, Any]) -> BaseException:
         rebuilt = _value(answer)
     except NotReplayable:
         rebuilt = None
-    return rebuilt if isinstance(rebuilt, BaseException) else RecordedError(kind, message)
+    return rebuilt if isinstance(rebuilt, BaseException | Stream) else RecordedError(kind, message)
 
 
 def _described(error: BaseException) -> dict[str, Any]:
-    own = isinstance(error, PlannerSignatureError)
     return {
         "type": type(error).__name__,
-        "message": str(error),
-        "own": own,
-        "traceback": "".join(traceback.format_exception(error))[-8000:],
+        "message": text_of(error),
+        "own": isinstance(error, PlannerError),
+        "traceback": traceback_of(error),
     }

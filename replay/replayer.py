@@ -46,6 +46,14 @@ _DUMMY_ENVIRONMENT = {"OPENAI_API_KEY": "not-needed-in-a-replay"}
 """Clients insist on a key when they are made; no request of theirs ever leaves the process."""
 
 
+_WHY_NOT: Mapping[str, str] = {
+    "absent": "was not recorded",
+    "redacted": "was taken out by redaction",
+    "reference": "is kept only as a digest, or is missing from the store",
+    "truncated": "was described or cut, not kept whole",
+}
+
+
 @dataclass(frozen=True)
 class ReplayOptions:
     """How a run is replayed."""
@@ -158,8 +166,16 @@ class Replayer:
         )
         session = Session(answers, scribe, planner_name=ready.planner["name"])
         done = session.run(self._isolate, self._request(recorded, deciding=deciding))
-        _raise_misfit(self.planner_name, done)
+        self._raise_misfit(scribe, done)
         return self._finished(recorded, player, answers, scribe, done)
+
+    def _raise_misfit(self, scribe: Scribe, done: SessionResult) -> None:
+        """A planner that cannot be called, or returns no action, is misuse and no finding."""
+        error = (done.exit.result or {}).get("error")
+        if error and error["own"]:
+            if scribe.root is not None:
+                scribe.finish(verdict=f"not evaluated: {error['message']}", fidelity={})
+            raise PlannerSignatureError(f"planner {self.planner_name}: {error['message']}")
 
     def _finished(
         self,
@@ -222,13 +238,6 @@ class Replayer:
         return request
 
 
-def _raise_misfit(planner: str, done: SessionResult) -> None:
-    """A planner that cannot be called, or returns no action, is misuse and no finding."""
-    error = (done.exit.result or {}).get("error")
-    if error and error["own"]:
-        raise PlannerSignatureError(f"planner {planner}: {error['message']}")
-
-
 def check_replayable(recorded: Trajectory, *, deciding: bool) -> None:
     """Refuse a run that cannot be fed to a planner.
 
@@ -238,7 +247,7 @@ def check_replayable(recorded: Trajectory, *, deciding: bool) -> None:
     if recorded.input.state == "captured" or (deciding and recorded.messages):
         return
     raise ReplayNotPossible(
-        f"run {recorded.run_id} cannot be replayed: its input is {recorded.input.state}",
+        f"run {recorded.run_id} cannot be replayed: its input {_WHY_NOT[recorded.input.state]}",
         hint="a run is replayable when its agent is decorated and its arguments can be kept",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from replay.diff import diff
@@ -10,6 +11,7 @@ from replay.result import ReplayResult
 from tracekit.canonical import JsonValue, json_text
 
 _WIDTH = 160
+_MOST_LINES = 20
 
 
 def summarise(result: ReplayResult) -> str:
@@ -19,7 +21,10 @@ def summarise(result: ReplayResult) -> str:
 
 def _lines(result: ReplayResult) -> Iterator[str]:
     yield f"{result.verdict.kind.upper()}  replay {result.run_id} of {result.replay_of}"
-    yield from (f"  because {reason}" for reason in result.verdict.reasons)
+    reasons = list(dict.fromkeys(result.verdict.reasons))
+    yield from (f"  because {' '.join(reason.split())}" for reason in reasons[:_MOST_LINES])
+    if len(reasons) > _MOST_LINES:
+        yield f"  and for {len(reasons) - _MOST_LINES} reasons more (--json lists them)"
     yield f"  planner    {result.planner} ({result.mode}, model {result.model})"
     walls = ", ".join(wall.name for wall in result.walls if wall.held) or "none but the guard"
     yield f"  isolation  {result.level}; walls that proved themselves: {walls}"
@@ -59,8 +64,11 @@ def _refused(result: ReplayResult) -> Iterator[str]:
         yield "  findings   none: no write was attempted that the recording does not hold"
         return
     yield f"  findings   {len(result.findings)}, nothing was executed:"
-    for finding in result.findings:
-        yield f"    - {finding.kind}: {finding.text}"
+    counts = Counter((finding.kind, finding.text) for finding in result.findings)
+    for (kind, text), count in list(counts.items())[:_MOST_LINES]:
+        yield f"    - {kind}: {_short(text)}" + (f" ({count} times)" if count > 1 else "")
+    if len(counts) > _MOST_LINES:
+        yield f"    - and {len(counts) - _MOST_LINES} more (--json lists them)"
 
 
 def _unsure(result: ReplayResult) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from replay.result import PROMPT_CHANGED, Finding, LockedDecision, Verdict
 from replay.session import Answered, SessionResult
+from tracekit.errors import NotRecorded
 from tracekit.trajectory import Trajectory
 
 
@@ -32,9 +33,15 @@ def find(session: SessionResult, recorded: Trajectory) -> list[Finding]:
 
 
 def refused_write(step: Answered) -> bool:
-    """Whether a call that may write was not answered from the record, and so refused."""
+    """Whether a call that may write is not in the record, and so was refused.
+
+    One that is there but cannot be answered, since its observation was not kept, is no finding.
+    """
     return (
-        step.kind == "call" and step.effect in ("write", "unknown") and step.answer.rung == "error"
+        step.kind == "call"
+        and step.effect in ("write", "unknown")
+        and step.answer.rung == "error"
+        and step.answer.recorded is None
     )
 
 
@@ -55,6 +62,12 @@ def _ending(session: SessionResult, recorded: Trajectory) -> str | None:
     return None if as_recorded else f"the planner raised {error['type']}: {error['message']}"
 
 
+def _ended_unrecorded(session: SessionResult) -> bool:
+    """Whether the planner ended because the record knows no more, which proves nothing."""
+    error = (session.exit.result or {}).get("error") or {}
+    return error.get("type") == NotRecorded.__name__
+
+
 def judge(
     session: SessionResult, findings: Sequence[Finding], locked: Sequence[LockedDecision] = ()
 ) -> Verdict:
@@ -62,7 +75,12 @@ def judge(
     tainted = next(
         (place for place, step in enumerate(session.answered) if step.answer.tainted), None
     )
-    decisive = [f for f in findings if tainted is None or f.after <= tainted]
+    unknown_end = _ended_unrecorded(session)
+    decisive = [
+        f
+        for f in findings
+        if (tainted is None or f.after <= tainted) and not (unknown_end and f.kind == "planner")
+    ]
     if decisive:
         return Verdict("fail", tuple(f.text for f in decisive))
     if session.stopped is not None:
@@ -74,6 +92,8 @@ def judge(
         step = session.answered[tainted]
         rests = f"rests on {step.answer.rung} {step.name}: {step.answer.explanation}"
         return Verdict("inconclusive", (rests, *(f.text for f in findings)))
+    if unknown_end:
+        return Verdict("inconclusive", tuple(f.text for f in findings))
     unknown = [str(decision.number) for decision in locked if decision.proposed is None]
     if unknown:
         where = f"at decision {', '.join(unknown)}"

@@ -75,17 +75,26 @@ def build(events: Sequence[Event], load: LoadBlob) -> Trajectory:
 
 
 def trajectory_digest(trajectory: Trajectory) -> str:
-    """Digest what the planner did and saw: no ids, no wall times, no order inside a decision."""
-    steps: list[JsonValue] = []
+    """Digest what the planner did and saw: no ids, no wall times, no order inside a decision.
+
+    Reads of glue code between two writes are one set: which of them overlapped is chance.
+    """
+    steps: list[Any] = []
+    in_reads = False
     for decision in trajectory.decisions:
-        calls: list[JsonValue] = sorted(
-            (
-                [call.tool, call.arguments, call.observation.digest_form, call.policy_decision]
-                for call in decision.calls
-            ),
-            key=canonical_text,
-        )
-        steps.append([calls, decision.message, decision.final])
+        calls = [
+            [call.tool, call.arguments, call.observation.digest_form, call.policy_decision]
+            for call in decision.calls
+        ]
+        glue = decision.model_call is None and decision.message is None
+        reads = glue and not any(call.writes for call in decision.calls)
+        if reads and in_reads:
+            steps[-1][0] += calls
+        else:
+            steps.append([calls, decision.message, decision.final])
+        in_reads = reads
+    for step in steps:
+        step[0].sort(key=canonical_text)
     return digest([steps, trajectory.answer.digest_form])
 
 
@@ -102,7 +111,7 @@ def value_of(blob: Blob) -> JsonValue:
 
 def _agent_row(root: Event, rows: Sequence[Event]) -> Event:
     """The row with input and answer: the run's, or its agent's where the run was opened by hand."""
-    if root.argument_state != "absent" or root.observation_state != "absent":
+    if root.argument_state != "absent":
         return root
     return next((row for row in rows if row.event_type == "agent"), root)
 

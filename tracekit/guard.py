@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tracekit.contract import Contract
-from tracekit.errors import ReplayInProgress
+from tracekit.errors import ReplayInProgress, WriteBlocked
 from tracekit.recorder import Operation
 
 
@@ -65,17 +65,33 @@ class Answerer(Protocol):
 
 _installed: Answerer | None = None
 _installing = threading.Lock()
+_closed = False
 
 
 def installed() -> bool:
-    """Whether calls are answered by a replay in this process."""
-    return _installed is not None
+    """Whether no call of this process is simply run: a replay answers, or the gate is closed."""
+    return _closed or _installed is not None
+
+
+def close() -> None:
+    """From now on run no call of this process, inside a replay or outside; there is no way back."""
+    global _closed  # the guard is a mode of the whole process
+    _closed = True
 
 
 def decide(question: Question) -> Outcome:
-    """What happens to a call: run it, or what to answer instead."""
+    """What happens to a call: run it, or what to answer instead.
+
+    Raises:
+        WriteBlocked: the gate is closed, and nothing answers.
+    """
     answerer = _installed
-    return EXECUTE if answerer is None else answerer.answer(question)
+    if answerer is not None:
+        return answerer.answer(question)
+    if _closed:
+        effect = question.contract.effect if question.contract else "unknown"
+        raise WriteBlocked(question.operation.actor, effect, reason="no replay is under way")
+    return EXECUTE
 
 
 @contextmanager
@@ -109,7 +125,7 @@ def install(answerer: Answerer) -> None:
 
 
 def uninstall() -> None:
-    """Let calls run for real again."""
+    """Let calls run for real again, unless the gate is closed."""
     global _installed  # the guard is a mode of the whole process
     with _installing:
         _installed = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tracekit import configuration, guard
@@ -91,15 +91,15 @@ class Step:
         """Record that the call returned ``value``."""
         self._end(status="ok", observation=value)
 
-    def end_stream(self, *, complete: bool) -> None:
+    def end_stream(self, *, complete: bool, returned: object = None) -> None:
         """Record what a generator yielded; a partial read is recorded as partial."""
         attributes: dict[str, JsonValue] = {"stream": True}
         if not complete:
             attributes["partial"] = True
         if self._yielded > MAX_ITEMS:
             attributes["items"] = self._yielded
-        kept = _joined(self._items, whole=self._yielded <= MAX_ITEMS)
-        self._items = []
+        end = "left" if not complete else "over" if returned is None else "returned"
+        kept = self._stream(end, returned)
         self._end(status="ok", observation=kept, attributes=attributes)
 
     def end_without_answer(self) -> None:
@@ -107,14 +107,23 @@ class Step:
         self._end(status="ok")
 
     def fail(self, error: BaseException) -> None:
-        """Record that the call raised ``error``; what a generator yielded before is let go."""
-        self._items = []
+        """Record that the call raised ``error``, after what a generator had yielded."""
         fields = _described(error)
+        if self._yielded:
+            fields["observation"] = self._stream("raised", error)
         if self.operation.kind in ("tool_call", "retrieval"):
             transient = isinstance(error, (TimeoutError, ConnectionError))
             fields["result_category"] = "retryable_error" if transient else "fatal_error"
             fields["observation_is_error"] = True
         self._end(**fields)
+
+    def _stream(self, end: str, last: object) -> Encoded:
+        """What was yielded and how it ended; what it raised or returned stands last."""
+        items, self._items = self._items, []
+        if end in ("raised", "returned"):
+            items.append(encode(last))
+        kept = _joined(items, whole=self._yielded <= MAX_ITEMS)
+        return kept if end == "over" else replace(kept, types={**kept.types, "": ["stream", end]})
 
     def _end(self, **fields: Any) -> None:
         if self.operation.kind in ("tool_call", "retrieval") and fields["status"] == "ok":
@@ -142,7 +151,7 @@ class Unrecorded:
     def end(self, value: object) -> None:
         """Record nothing."""
 
-    def end_stream(self, *, complete: bool) -> None:
+    def end_stream(self, *, complete: bool, returned: object = None) -> None:
         """Record nothing."""
 
     def end_without_answer(self) -> None:

@@ -13,9 +13,20 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+)
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
+
+from tracekit.canonical import Stream
+from tracekit.errors import NotRecorded
 
 
 class Step(Protocol):
@@ -37,8 +48,8 @@ class Step(Protocol):
     def end(self, value: object) -> None:
         """The body returned ``value``."""
 
-    def end_stream(self, *, complete: bool) -> None:
-        """A generator ended, or its reader went away before the end."""
+    def end_stream(self, *, complete: bool, returned: object = None) -> None:
+        """A generator ended with the value ``returned``, or its reader went away before."""
 
     def fail(self, error: BaseException) -> None:
         """The body raised ``error``."""
@@ -131,8 +142,7 @@ def _generator(function: Callable[..., Any], open_step: OpenStep) -> Callable[..
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         step = open_step(args, kwargs)
         if step.answered:
-            yield from step.answer()
-            return None
+            return (yield from _played(step.answer()))
         try:
             generator = function(*args, **kwargs)
         except BaseException as error:
@@ -147,7 +157,7 @@ def _async_generator(function: Callable[..., Any], open_step: OpenStep) -> Calla
     async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         step = open_step(args, kwargs)
         if step.answered:
-            for item in step.answer():
+            for item in _played(step.answer()):
                 yield item
             return
         try:
@@ -166,6 +176,19 @@ def _async_generator(function: Callable[..., Any], open_step: OpenStep) -> Calla
                 resume = generator.asend(sent)
 
     return wrapper
+
+
+def _played(recorded: Iterable[Any]) -> Generator[Any, Any, Any]:
+    """Yield recorded items and end as was recorded; what a reader did not wait for nobody knows."""
+    items = list(recorded)
+    end = recorded.end if isinstance(recorded, Stream) else "over"
+    last = items.pop() if end in ("raised", "returned") else None
+    yield from items
+    if end == "raised":
+        raise last  # type: ignore[misc]  # what a stream raised is an error
+    if end == "left":
+        raise NotRecorded("the recorded reader of this stream stopped here: not in the recording")
+    return last
 
 
 async def _await(step: Step, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -188,7 +211,7 @@ def _read(step: Step, generator: Generator[Any, Any, Any]) -> Generator[Any, Any
             with step.active():
                 item = resume()
         except StopIteration as stop:
-            step.end_stream(complete=not leaving)
+            step.end_stream(complete=not leaving, returned=stop.value)
             return stop.value
         except GeneratorExit as error:
             if leaving:

@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from replay.errortext import text_of, traceback_of
 from replay.isolation import hook, limits, proof, seal
 from replay.isolation.keeper import Watch, sweep
 from replay.isolation.limits import Limits
@@ -36,6 +37,7 @@ from replay.isolation.protocol import (
 )
 from replay.isolation.rules import Ground
 from replay.isolation.scratch import make_places
+from tracekit.recorder import sound_text
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SIGKILL = 9
@@ -114,6 +116,7 @@ class Keeper:
         sys.argv[:] = [""]
         try:
             self.host = importlib.import_module(self.boot["host"])
+            self.host.prepare()
             self.planner = self.host.load(self.boot["planner"])
             description: Message = self.host.describe(self.planner)
         except BaseException as error:  # noqa: BLE001 - whatever a module raises at import, SystemExit too, is told
@@ -242,18 +245,18 @@ def _redirect_output(path: Path) -> int:
 
 def _describe_error(error: BaseException) -> Message:
     attributes = {
-        name: value
+        name: sound_text(value) if isinstance(value, str) else value
         for name, value in vars(error).items()
         if isinstance(value, str | int | float | bool | None)
     }
     return {
         "type": type(error).__name__,
         "module": type(error).__module__,
-        "message": str(error),
+        "message": text_of(error),
         "attributes": attributes,
         "memory": isinstance(error, MemoryError),
         "protocol": isinstance(error, ProtocolError),
-        "traceback": "".join(traceback.format_exception(error))[-8000:],
+        "traceback": traceback_of(error),
     }
 
 

@@ -13,13 +13,13 @@ import os
 import sys
 import tempfile
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from replay.errortext import text_of, traceback_of
 from replay.isolation import hook, proof
 from replay.isolation.outcome import Exit, Level, Ready, Wall
 from replay.isolation.protocol import Message, Notes
@@ -121,12 +121,12 @@ class InProcess:
         try:
             result = self._host.run_in_child(self._planner, request, channel)
         except MemoryError as error:
-            return Exit("memory", "the planner ran out of memory", traceback=_text(error))
+            return Exit("memory", "the planner ran out of memory", traceback=traceback_of(error))
         except Exception as error:  # noqa: BLE001 - a planner that fails is a result
             return Exit(
                 "crashed",
-                f"the planner raised {type(error).__name__}: {error}",
-                traceback=_text(error),
+                f"the planner raised {type(error).__name__}: {text_of(error)}",
+                traceback=traceback_of(error),
             )
         return Exit("done", "", result=result)
 
@@ -215,7 +215,3 @@ def _exclusive() -> Iterator[None]:
         yield
     finally:
         _one_at_a_time.release()
-
-
-def _text(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))[-8000:]

@@ -15,9 +15,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tracekit.errors import UsageError
+
 _MB = 1024 * 1024
 # Between the signal that tells what was used up and the one that only kills.
 _CPU_MARGIN_S = 5
+_LONGEST_S = 86_400
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,13 @@ class Limits:
 
     max_output_kb: int = 64
     """How much of the end of the planner's output is kept."""
+
+    def __post_init__(self) -> None:
+        for name in ("wall_s", "start_s"):
+            if not 0 < (seconds := getattr(self, name)) <= _LONGEST_S:
+                raise UsageError(
+                    f"a limit of {seconds:g} s is no time", hint=f"{name}: 0.1 to a day"
+                )
 
     @property
     def max_message(self) -> int:

@@ -28,7 +28,12 @@ from replay.isolation.protocol import Message, ProtocolError, encode
 from replay.isolation.scratch import make_places
 from replay.isolation.transport import Change, Transport, start_plain
 from replay.isolation.wire import ChildGone, Wire
-from tracekit.errors import IsolationUnavailable, PlannerImportFailed, TracekitError
+from tracekit.errors import (
+    IsolationUnavailable,
+    PlannerImportFailed,
+    PlannerNotFound,
+    TracekitError,
+)
 
 Handle = Callable[[Message], Message | None]
 
@@ -73,6 +78,8 @@ class Isolate:
         cwd: Path | None = None,
         host: str = "replay.planner",
     ) -> None:
+        if not planner.isprintable():  # half a character, say: nothing that could be sent
+            raise PlannerNotFound(f"planner {planner!r} is no name", hint="write MOD:OBJ")
         self._planner = planner
         self._level, self._missing = _choose_level(level)
         self._may_step_down = level is None

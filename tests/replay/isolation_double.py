@@ -8,6 +8,10 @@ from typing import Any
 from tracekit.errors import PlannerNotFound
 
 
+def prepare() -> None:
+    """Nothing: these planners call no tools."""
+
+
 def load(spec: str) -> Any:
     module_name, _, name = spec.partition(":")
     try:

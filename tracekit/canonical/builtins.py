@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from tracekit.canonical.encoding import HANDLERS, Encoded, Encoder, Task
+from tracekit.canonical.encoding import HANDLERS, Encoded, Encoder, Stream, Task
 from tracekit.canonical.text import SAFE_INT, canonical_bytes, name_special_float, spell_integer
 
 Reader = Callable[[Any, list[Any]], object]
@@ -372,5 +372,6 @@ READERS.update(
         "range": lambda view, _: range(*view),
         "ellipsis": lambda _view, _rest: ...,
         "path": _read_path,
+        "stream": lambda view, rest: Stream(view, rest[0]),
     }
 )

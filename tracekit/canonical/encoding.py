@@ -44,6 +44,17 @@ class Encoded:
     """What could not be kept, one sentence each."""
 
 
+class Stream(list[Any]):
+    """What a generator yielded, where it did not just end.
+
+    ``raised`` and ``returned``: with what, it stands last; ``left``: its reader went away.
+    """
+
+    def __init__(self, items: Iterable[Any], end: str) -> None:
+        super().__init__(items)
+        self.end = end
+
+
 class TooLarge(Exception):
     """The value has more elements than are kept; never leaves this package."""
 

@@ -141,8 +141,14 @@ def _options(
     windows: dict[str, dict[str, float]] = {}
     for tool, pointer, seconds in map(parse_window, window):
         windows.setdefault(tool, {})[pointer] = seconds
+    asked = dict(map(parse_unmatched, unmatched))
+    if beyond := set(asked.values()) - {"error", "stop", "nearest"}:
+        raise UsageError(
+            f"--unmatched {min(beyond)} cannot be had from the command line",
+            hint="one of error, stop, nearest; from Python, Policies has the others",
+        )
     policies = Policies(
-        unmatched=dict(map(parse_unmatched, unmatched)),
+        unmatched=asked,
         stale=stale,
         maps=tuple(map(parse_map, maps)),
         ignores=ignores,
@@ -162,6 +168,8 @@ def _options(
 def _variable(text: str) -> tuple[str, str]:
     """Read ``NAME=VALUE``, or ``NAME`` for the value that it has here."""
     name, equals, value = text.partition("=")
+    if not name:
+        raise UsageError(f"--env {text}: there is no name", hint="write NAME=VALUE, or NAME")
     if equals:
         return name, value
     if name not in os.environ:

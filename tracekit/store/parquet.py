@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracekit.assembly import build
-from tracekit.errors import RunNotFound
+from tracekit.errors import RunNotFound, StoreError
 from tracekit.events import Blob, Event, RunRow
 from tracekit.order import in_order
 from tracekit.rows import run_row
@@ -99,7 +99,13 @@ class ParquetStore:
         """Give the rows of one run, in order."""
         rows = self._reading(lambda live, snapshot: self._events(live, snapshot, run_id))
         if not rows:
-            known = finding.closest(run_id, self._ids())
+            ids = self._ids()
+            if run_id in ids:
+                raise StoreError(
+                    f"run {run_id!r} is known in {self.path}, but its events cannot be read",
+                    hint=f"see what is damaged with: tracekit doctor --store {self.path}",
+                )
+            known = finding.closest(run_id, ids)
             raise RunNotFound(run_id, store=str(self.path), candidates=known)
         return rows
 
