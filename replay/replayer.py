@@ -210,6 +210,7 @@ class Replayer:
             exit=done.exit,
             incidental=tuple(getattr(self._isolate, "incidental", ())),
             locked=tuple(answers.locked),
+            stopped=done.stopped,
         )
 
     def _import_findings(self) -> list[Finding]:

@@ -78,8 +78,8 @@ class ReplayResult:
     exit: Exit = field(repr=False)
     incidental: tuple[Change, ...] = ()
     locked: tuple[LockedDecision, ...] = ()
-    first_tainted: str | None = None
-    """The first answer that is no evidence, in words."""
+    stopped: str | None = None
+    """Why the replay ended before the planner did; what it had not done by then says nothing."""
 
     @property
     def passed(self) -> bool:
@@ -129,6 +129,7 @@ class ReplayResult:
                 for d in self.locked
             ],
             "incidental": [str(change) for change in self.incidental],
+            "stopped": self.stopped,
             "exit": self.exit.kind,
             "detail": self.exit.detail,
             "answer": self.trajectory.answer.value if self.trajectory else None,

@@ -28,14 +28,7 @@ def _lines(result: ReplayResult) -> Iterator[str]:
     yield f"  planner    {result.planner} ({result.mode}, model {result.model})"
     walls = ", ".join(wall.name for wall in result.walls if wall.held) or "none but the guard"
     yield f"  isolation  {result.level}; walls that proved themselves: {walls}"
-    for wall in result.walls:
-        if not wall.held:
-            yield f"             {wall.name}: {wall.evidence}"
-        elif wall.unseen:
-            unseen = f"{wall.name} cannot list: {'; '.join(wall.unseen)}"
-            yield from textwrap.wrap(
-                unseen, 100, initial_indent=" " * 13, subsequent_indent=" " * 15
-            )
+    yield from (f"             {w.name}: {w.evidence}" for w in result.walls if not w.held)
     yield f"  calls      {_shares(result.shares)}"
     if result.prompt_shares:
         yield f"  prompts    {_shares(result.prompt_shares)}"
@@ -50,6 +43,17 @@ def _lines(result: ReplayResult) -> Iterator[str]:
     answer = result.trajectory.answer.value if result.trajectory else None
     if answer is not None:
         yield f"  answer     {_short(answer)}"
+    yield from _unseen(result)
+
+
+def _unseen(result: ReplayResult) -> Iterator[str]:
+    """Say which kinds of attempt the walls stop or miss without a word."""
+    for wall in result.walls:
+        if wall.held and wall.unseen:
+            text = f"the {wall.name} wall does not list {'; '.join(wall.unseen)}"
+            yield from textwrap.wrap(
+                text, 100, initial_indent="  unlisted   ", subsequent_indent=" " * 13
+            )
 
 
 def _shares(shares: Mapping[str, int]) -> str:
@@ -82,7 +86,7 @@ def _unsure(result: ReplayResult) -> Iterator[str]:
 
 
 def _missing(result: ReplayResult) -> Iterator[str]:
-    if result.missing:
+    if result.missing and not result.stopped:
         yield f"  not made   {len(result.missing)} recorded calls:"
         for call in result.missing[:8]:
             mark = " (write)" if call.writes else ""
@@ -106,7 +110,7 @@ def _locked(result: ReplayResult) -> Iterator[str]:
 
 
 def _divergence(result: ReplayResult) -> Iterator[str]:
-    if result.trajectory is None or result.locked:
+    if result.trajectory is None or result.locked or result.stopped:
         return
     found = diff(result.recorded, result.trajectory)
     if found.same:
