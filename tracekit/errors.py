@@ -60,7 +60,9 @@ class RunNotFound(TracekitError):
         self.store = store
         self.candidates = tuple(candidates)
         if any(candidate.startswith(run_id) for candidate in candidates) and run_id:
-            message = f"run id {run_id!r} is ambiguous in {store}: {', '.join(self.candidates)}"
+            more = f" … and {len(self.candidates) - 10} more" if len(self.candidates) > 10 else ""
+            listed = ", ".join(self.candidates[:10]) + more
+            message = f"run id {run_id!r} is ambiguous in {store}: {listed}"
             super().__init__(message, hint="give more characters of the id")
         else:
             closest = f"; closest: {', '.join(self.candidates)}" if self.candidates else ""

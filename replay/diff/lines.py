@@ -44,10 +44,15 @@ def lines_of(matches: Sequence[Match], left: Sequence[Step], right: Sequence[Ste
         here = 0.0 if at is None else float(left[at].decision)
         if at is not None:
             lines.append(Line(by_left[at], here))
-        for match in after.get(at, ()):
-            assert match.right is not None  # only the right has it
-            beside = together.get(right[match.right].decision)
-            lines.append(Line(match, here + 0.5 if beside is None else float(beside)))
+        only_right = [
+            (match, right[match.right].decision)
+            for match in after.get(at, ())
+            if match.right is not None
+        ]
+        order = {decision: n for n, decision in enumerate(sorted({d for _, d in only_right}), 1)}
+        for match, decision in only_right:
+            part = here + order[decision] / (len(order) + 1)
+            lines.append(Line(match, float(together.get(decision, part))))
     return lines
 
 

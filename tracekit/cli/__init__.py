@@ -7,6 +7,8 @@ Commands are named here with the place of their code and the first line of their
 from __future__ import annotations
 
 import importlib
+import io
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -120,10 +122,21 @@ def main() -> None:
         tracekit runs --since 24h --failed
         tracekit show 01J
     """
+    _ready_streams()
     stranger = strange_package()
     if stranger is not None:
         click.echo(f"Error: {stranger}", err=True)
         sys.exit(2)
+
+
+def _ready_streams() -> None:
+    """Let every text be written: signs that the terminal's encoding lacks become escapes."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever called
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # for good
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def strange_package() -> str | None:

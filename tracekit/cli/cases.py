@@ -60,7 +60,7 @@ def run(
         tracekit case run cases/
         tracekit case run cases/ --planner agents.sre:investigate_v2 --repeat 20
     """
-    from tracekit.canonical import json_text
+    from tracekit.cli.text import json_report
 
     files = _files(paths)
     cases, broken = _read(files)
@@ -78,7 +78,7 @@ def run(
         lines.append({"file": str(path), "error": error.message})
         _complain(path, error)
     if as_json:
-        click.echo(json_text({"format": "tracekit/case-run/v1", "results": list(lines)}))
+        click.echo(json_report({"format": "tracekit/case-run/v1", "results": list(lines)}))
     elif len(files) > 1:
         click.echo(_summary(len(files) - bad - len(broken), bad, len(broken)))
     raise SystemExit(MISUSE if broken else FINDING if bad else NOTHING)
@@ -142,10 +142,12 @@ def show(file: str, full: bool, as_json: bool) -> None:
     """
     from replay.case import read_case
     from replay.caserun.wording import describe_case
-    from tracekit.canonical import json_text
+    from tracekit.cli.text import json_report
 
     read = read_case(file)
-    click.echo(json_text(read.as_data()) if as_json else describe_case(read, path=file, full=full))
+    click.echo(
+        json_report(read.as_data()) if as_json else describe_case(read, path=file, full=full)
+    )
 
 
 @case.command()
@@ -165,7 +167,7 @@ def lint(paths: tuple[str, ...], as_json: bool) -> None:
         tracekit case lint cases/
     """
     from replay.caserun.lint import lint_case
-    from tracekit.canonical import json_text
+    from tracekit.cli.text import json_report
 
     cases, broken = _read(_files(paths))
     found = [
@@ -174,7 +176,7 @@ def lint(paths: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         told: list[JsonValue] = [{"file": str(path), "text": text} for path, text in found]
         told += [{"file": str(path), "text": error.message} for path, error in broken]
-        click.echo(json_text({"format": "tracekit/case-lint/v1", "findings": told}))
+        click.echo(json_report({"format": "tracekit/case-lint/v1", "findings": told}))
     else:
         for path, text in found:
             click.echo(f"{path}: {text}")

@@ -51,14 +51,14 @@ def diff(
     """
     from replay.diff import diff as compare  # heavy, and only this command needs it
     from replay.diff import names_for
-    from tracekit.canonical import json_text
+    from tracekit.cli.text import json_report
 
     opened = open_for_reading(store)
     left = opened.trajectory(opened.resolve(old))
     right = opened.trajectory(opened.resolve(new))
     names = names_for(left, right)
     found = compare(left, right, left_name=old_name or names[0], right_name=new_name or names[1])
-    text = json_text(found.as_dict()) if as_json else found.as_text(values=full)
+    text = json_report(found.as_dict()) if as_json else found.as_text(values=full)
     click.echo(text)
     warn_of_damage(opened)
     if found.same:

@@ -92,7 +92,7 @@ def distill(
         pytest cases/
     """
     from replay.distill import distill_run  # heavy, and only this command needs it
-    from tracekit.canonical import json_text
+    from tracekit.cli.text import json_report
 
     opened = open_for_reading(store)
     shown = _Progress() if sys.stderr.isatty() else None
@@ -108,7 +108,7 @@ def distill(
     finally:
         if shown is not None:
             shown.clear()
-    click.echo(json_text(result.as_dict()) if as_json else result.as_text())
+    click.echo(json_report(result.as_dict()) if as_json else result.as_text())
     warn_of_damage(opened)
     raise SystemExit(NOTHING)
 

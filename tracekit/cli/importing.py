@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from tracekit.cli.options import MISUSE, explained, json_option, store_option
+from tracekit.cli.options import MISUSE, explained, json_option, store_option, tell_error
 
 
 @click.command(name="import")
@@ -55,6 +55,6 @@ def import_(
         summary = import_paths(paths, opened, options, progress=progress)
     click.echo(intake.as_json(summary) if as_json else intake.as_text(summary, store))
     for path, reason in summary.rejected:
-        click.echo(f"Error: {path}: {reason}", err=True)
+        tell_error(f"{path}: {reason}")
     if summary.rejected:
         raise SystemExit(MISUSE)

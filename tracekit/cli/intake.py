@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tracekit.canonical import JsonValue, json_text
-from tracekit.cli.text import one_line
+from tracekit.canonical import JsonValue
+from tracekit.cli.text import json_report, one_line
 from tracekit.importers import ImportSummary, Progress
 from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
 from tracekit.store import Store, open_store
@@ -84,7 +84,7 @@ def as_json(summary: ImportSummary) -> str:
     def pairs(entries: list[tuple[str, str]]) -> list[JsonValue]:
         return [{"path": path, "reason": reason} for path, reason in entries]
 
-    return json_text(
+    return json_report(
         {
             "runs": summary.runs,
             "skipped_known": summary.skipped_known,

@@ -28,14 +28,14 @@ def verify(store: str, as_json: bool) -> None:
     \b
         tracekit verify --store .tracekit
     """
-    from tracekit.canonical import json_text
+    from tracekit.cli.text import json_report, visible
 
     report = open_for_reading(store).verify()
     if as_json:
-        click.echo(json_text(report.as_dict()))
+        click.echo(json_report(report.as_dict()))
     else:
         for finding in report.findings:
-            click.echo(finding)
+            click.echo(visible(finding))
         click.echo(
             f"{'sound' if report.sound else f'{len(report.findings)} findings'}:"
             f" {report.runs:,} runs, {report.events:,} events, {report.blobs:,} values,"
@@ -58,13 +58,13 @@ def compact(store: str, as_json: bool) -> None:
     \b
         tracekit compact
     """
-    from tracekit.canonical import json_text
+    from tracekit.cli.text import json_report
     from tracekit.store import open_store
 
     done = open_store(store).compact()
     if as_json:
         click.echo(
-            json_text(
+            json_report(
                 {
                     "batches_before": done.batches_before,
                     "batches_after": done.batches_after,
@@ -94,12 +94,12 @@ def doctor(store: str, as_json: bool) -> None:
         tracekit doctor
         tracekit doctor --json
     """
-    from tracekit.canonical import json_text
     from tracekit.cli.diagnosis import diagnose
+    from tracekit.cli.text import json_report
 
     diagnosis = diagnose(open_for_reading(store))
     if as_json:
-        click.echo(json_text(diagnosis.as_dict()))
+        click.echo(json_report(diagnosis.as_dict()))
     else:
         for name, told in diagnosis.facts.items():
             click.echo(f"{name:<14}{told}")

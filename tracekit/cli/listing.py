@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import itertools
+import math
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -15,7 +17,14 @@ from typing import Any
 import click
 
 from tracekit.canonical import JsonValue, json_text, parse_json
-from tracekit.cli.text import duration_text, moment_text, plain_table, rich_table, visible
+from tracekit.cli.text import (
+    duration_text,
+    json_report,
+    moment_text,
+    plain_table,
+    rich_table,
+    visible,
+)
 from tracekit.events import RunRow
 from tracekit.store import SqlResult
 
@@ -106,7 +115,7 @@ def run_dict(row: RunRow) -> dict[str, JsonValue]:
 
 def runs_json(rows: Iterable[RunRow]) -> str:
     """Give the runs as a JSON list, one run a line."""
-    return "[" + ",\n ".join(json_text(run_dict(row)) for row in rows) + "]"
+    return "[" + ",\n ".join(json_report(run_dict(row)) for row in rows) + "]"
 
 
 def sql_cells(result: SqlResult) -> list[list[str]]:
@@ -122,12 +131,21 @@ def _cell(value: Any) -> str:
 
 
 def sql_json(result: SqlResult) -> str:
-    """Give an answer as a JSON list of objects, one row a line."""
+    """Give an answer as a JSON list of objects, one row a line; of equal names, all are kept."""
+    names = _told_apart(result.columns)
     lines = (
-        json_text(dict(zip(result.columns, map(json_value, row), strict=True)))
-        for row in result.rows
+        json_report(dict(zip(names, map(json_value, row), strict=True))) for row in result.rows
     )
     return "[" + ",\n ".join(lines) + "]"
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Number the names that stand there already: ``a``, ``a_1``."""
+    told: list[str] = []
+    for name in names:
+        spelt = (f"{name}_{number}" if number else name for number in itertools.count())
+        told.append(next(one for one in spelt if one not in told))
+    return told
 
 
 def sql_csv(result: SqlResult) -> str:
@@ -141,6 +159,8 @@ def sql_csv(result: SqlResult) -> str:
 
 def json_value(value: Any) -> JsonValue:
     """Give what a database returns as a JSON value; bytes that are no text become base64."""
+    if isinstance(value, float) and not math.isfinite(value):  # JSON has no such number
+        return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, bytes):

@@ -125,6 +125,7 @@ def sql(query: str, as_csv: bool, store: str, as_json: bool) -> None:
                       JOIN payloads p ON p.digest = e.observation_blob LIMIT 5"
     """
     from tracekit.cli import listing
+    from tracekit.cli.text import visible
     from tracekit.errors import UsageError
 
     if as_csv and as_json:
@@ -134,7 +135,8 @@ def sql(query: str, as_csv: bool, store: str, as_json: bool) -> None:
     if as_json:
         click.echo(listing.sql_json(result))
     elif as_csv:
-        click.echo(listing.sql_csv(result), nl=False)
+        text = listing.sql_csv(result)
+        click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
     else:
         listing.print_table(result.columns, listing.sql_cells(result))
     warn_of_damage(opened)

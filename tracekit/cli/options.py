@@ -7,12 +7,14 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from tracekit.cli.text import visible
 from tracekit.errors import TracekitError
 from tracekit.store import Store, open_store
 
@@ -43,7 +45,7 @@ def _note_debug(ctx: click.Context, on: Any) -> None:
 
 
 def explained(function: F) -> F:
-    """Show a ``TracekitError`` as text and exit with 2; a bug keeps its traceback."""
+    """Show what could not be done as text and exit with 2; a bug keeps its traceback."""
 
     @wraps(function)
     def explaining(*args: Any, **kwargs: Any) -> Any:
@@ -51,21 +53,40 @@ def explained(function: F) -> F:
             result = function(*args, **kwargs)
             sys.stdout.flush()
         except TracekitError as error:
-            if click.get_current_context().meta.get("tracekit.debug"):
-                traceback.print_exc()
-            else:
-                click.echo(f"Error: {error}", err=True)
+            _explain(str(error))
             sys.exit(MISUSE)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
         except BrokenPipeError:
-            # Whatever is still in the buffer has no reader; without this, exit would complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _drop_output()
             sys.exit(BROKEN_PIPE)
+        except OSError as error:
+            _drop_output()
+            place = "the output" if error.filename is None else str(error.filename)
+            _explain(f"{place}: {error.strerror or type(error).__name__}")
+            sys.exit(MISUSE)
         else:
             return result
 
     return cast(F, _debug_option(explaining))
+
+
+def _explain(text: str) -> None:
+    if click.get_current_context().meta.get("tracekit.debug"):
+        traceback.print_exc()
+    else:
+        tell_error(text)
+
+
+def tell_error(text: str) -> None:
+    """Say on stderr what could not be done."""
+    click.echo(f"Error: {visible(text)}", err=True)
+
+
+def _drop_output() -> None:
+    """Let go of what is still in the buffer and has no taker; or else exit would complain."""
+    with suppress(OSError, ValueError):  # no file behind it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def open_for_reading(path: str) -> Store:
@@ -81,8 +102,8 @@ def warn_of_damage(store: Store) -> None:
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         click.echo(
-            f"Warning: {problems[0]}{more}; the rest was read. See: tracekit doctor --store"
-            f" {store.path}",
+            f"Warning: {visible(str(problems[0]))}{more}; the rest was read. See: tracekit doctor"
+            f" --store {store.path}",
             err=True,
         )
 

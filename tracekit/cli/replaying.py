@@ -102,11 +102,11 @@ def replay(run_id: str, planner: str, store: str, as_json: bool, **chosen: Any) 
     """
     from replay.replayer import replay_run  # heavy, and only this command needs it
     from replay.summary import summarise
-    from tracekit.canonical import json_text
+    from tracekit.cli.text import json_report
 
     opened = open_for_reading(store)
     result = replay_run(run_id, planner=planner, store=opened, options=_options(**chosen))
-    click.echo(json_text(result.as_dict()) if as_json else summarise(result))
+    click.echo(json_report(result.as_dict()) if as_json else summarise(result))
     warn_of_damage(opened)
     raise SystemExit(_EXITS[result.verdict.kind])
 

@@ -5,6 +5,7 @@ Whatever a trace holds may end on a terminal, so control characters are shown, n
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,12 @@ from tracekit.canonical import JsonValue, json_text
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEPT = {"\n", "\t", "\u200d"}  # the joiner makes one sign of several
+
+_OBEYED = re.compile(
+    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+"""Controls, marks of direction and signs without width; JSON escapes those below a blank."""
 
 
 def visible(text: str) -> str:
@@ -26,6 +33,21 @@ def _visible(sign: str) -> str:
     if sign in _KEPT or unicodedata.category(sign) not in ("Cc", "Cf", "Cs"):
         return sign
     return f"\\x{ord(sign):02x}" if ord(sign) < 256 else f"\\u{ord(sign):04x}"
+
+
+def json_report(value: JsonValue) -> str:
+    """Write JSON for programs that a terminal can show as well."""
+    return escaped(json_text(value))
+
+
+def escaped(text: str) -> str:
+    """Escape what a terminal would obey in a JSON text; it stays the same JSON."""
+    return _OBEYED.sub(_escape, text)
+
+
+def _escape(sign: re.Match[str]) -> str:
+    units = sign[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def one_line(text: str, width: int) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from tracekit.canonical import JsonValue, json_text, parse_json
+from tracekit.canonical import JsonValue, parse_json
 from tracekit.cli.listing import run_dict
+from tracekit.cli.text import json_report
 from tracekit.errors import InvalidJson
 from tracekit.events import Blob, Event
 from tracekit.rows import run_row
@@ -100,8 +101,10 @@ class RunView:
             "input": self.value(self.whole("argument"), "argument"),
             "answer": self.value(self.whole("observation"), "observation"),
         }
-        head = ",\n".join(f"{json_text(key)}: {json_text(value)}" for key, value in body.items())
-        events = ",\n ".join(json_text(self._event(row)) for row in self.rows)
+        head = ",\n".join(
+            f"{json_report(key)}: {json_report(value)}" for key, value in body.items()
+        )
+        events = ",\n ".join(json_report(self._event(row)) for row in self.rows)
         return "{" + head + ',\n"events": [\n ' + events + "\n]}"
 
     def _event(self, row: Event) -> JsonValue:

@@ -57,16 +57,19 @@ class AgentDojo:
             _turn(source, message, f"/{key}/{number}")
             for number, message in enumerate(source.take_array(document.get(key), f"/{key}"))
         ]
-        yield build_run(_head(path, source, document), turns, options)
+        yield build_run(_head(path, source, document, options), turns, options)
 
 
-def _head(path: Path, source: Source, document: dict[str, Any]) -> RunHead:
+def _head(path: Path, source: Source, document: dict[str, Any], options: ImportOptions) -> RunHead:
     kind = "drift" if "conversations" in document else "agentdyn"
     suite, task, attack, injection = (
         str(document.get(name) or "none")
         for name in ("suite_name", "user_task_id", "attack_type", "injection_task_id")
     )
     pipeline, placed = _pipeline(path, kind, document, [suite, task, attack, f"{injection}.json"])
+    suite, task, attack, injection, pipeline = map(
+        options.without_secrets, (suite, task, attack, injection, pipeline)
+    )
     attacked = (attack, injection) != ("none", "none")
     parts = [suite, task, *([attack, injection] if attacked else ["none"])]
     model, defence = _model_and_defence(pipeline, kind)
@@ -84,7 +87,9 @@ def _head(path: Path, source: Source, document: dict[str, Any]) -> RunHead:
         content=content,
         source_format=kind,
         source_version=text_or_none(document.get("benchmark_version")),
-        source_ref=trailing_ref(path, (5 if kind == "agentdyn" else 4) if placed else 1),
+        source_ref=options.without_secrets(
+            trailing_ref(path, (5 if kind == "agentdyn" else 4) if placed else 1)
+        ),
         agent=pipeline,
         model=model,
         task_id=f"{suite}/{task}",

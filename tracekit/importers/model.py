@@ -59,6 +59,10 @@ class ImportOptions:
     redactor: Redactor | None = None
     """Applied before anything is digested or stored."""
 
+    def without_secrets(self, name: str) -> str:
+        """Redact what names a run: it goes into ids, tags and columns."""
+        return name if self.redactor is None else str(self.redactor.redact(name).value)
+
 
 class Importer(Protocol):
     """Reads one foreign format."""

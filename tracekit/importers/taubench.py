@@ -55,26 +55,32 @@ class TauBench:
         """
         source = read_source(path, data)
         runs = [
-            _run(source, record, f"/{number}")
+            _run(source, record, f"/{number}", options)
             for number, record in enumerate(source.take_array(source.value, ""))
         ]
         for head, turns in runs:
             yield build_run(head, turns, options)
 
 
-def _run(source: Source, record: object, ref: str) -> tuple[RunHead, list[Turn]]:
+def _run(
+    source: Source, record: object, ref: str, options: ImportOptions
+) -> tuple[RunHead, list[Turn]]:
     fields = source.take_object(record, ref)
     if not isinstance(fields.get("task_id"), int | str) or "trial" not in fields:
         raise source.fault(ref, "there is no task_id and trial")
     messages = source.take_array(fields.get("traj"), f"{ref}/traj")
     turns = [_turn(source, message, f"{ref}/traj/{n}") for n, message in enumerate(messages)]
-    return _head(source, fields, turns, ref), turns
+    return _head(source, fields, turns, ref, options), turns
 
 
-def _head(source: Source, fields: dict[str, Any], turns: list[Turn], ref: str) -> RunHead:
+def _head(
+    source: Source, fields: dict[str, Any], turns: list[Turn], ref: str, options: ImportOptions
+) -> RunHead:
     info = fields.get("info")
     info = info if isinstance(info, dict) else {}
-    task, trial = str(fields["task_id"]), str(fields["trial"])
+    task, trial, file = map(
+        options.without_secrets, (str(fields["task_id"]), str(fields["trial"]), source.path.stem)
+    )
     expected = info.get("task")
     expected = expected if isinstance(expected, dict) else {}
     labels: dict[str, JsonValue] = {"reward": fields.get("reward"), "trial": fields["trial"]}
@@ -82,11 +88,11 @@ def _head(source: Source, fields: dict[str, Any], turns: list[Turn], ref: str) -
     labels["ended_by"] = _ending(turns)
     rest = {k: v for k, v in fields.items() if k not in ("traj", "task_id", "trial", "reward")}
     return RunHead(
-        run_id=make_run_id("tau-bench", source.path.stem, [f"task-{task}", f"trial-{trial}"]),
+        run_id=make_run_id("tau-bench", file, [f"task-{task}", f"trial-{trial}"]),
         content=digest(fields),
         source_format="tau-bench",
         source_version=None,
-        source_ref=source.path.name,
+        source_ref=options.without_secrets(source.path.name),
         agent="tau-bench",
         task_id=f"tau-bench/{task}",
         tags=("tau-bench", f"trial-{trial}"),

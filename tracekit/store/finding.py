@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -12,7 +13,8 @@ from tracekit.store.types import RunQuery
 
 def select(rows: Iterable[RunRow], query: RunQuery) -> list[RunRow]:
     """Take the rows that ``query`` means, in their order, no more than it wants."""
-    return list(islice((row for row in rows if matches(row, query)), query.limit))
+    limit = None if query.limit is None else min(query.limit, sys.maxsize)
+    return list(islice((row for row in rows if matches(row, query)), limit))
 
 
 def matches(row: RunRow, query: RunQuery) -> bool:

@@ -99,7 +99,7 @@ def _read_toml(path: Path, toml: Path) -> Folder:
     try:
         fields = tomllib.loads(toml.read_text("utf-8"))
         version = fields["schema_version"]
-        if not isinstance(version, int):
+        if type(version) is not int or version < 1:
             raise TypeError
     except OSError as error:
         raise StoreError(f"{toml} cannot be read: {_reason(error)}") from error

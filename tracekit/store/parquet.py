@@ -83,6 +83,7 @@ class ParquetStore:
 
     def resolve(self, prefix: str) -> str:
         """Give the run id that ``prefix`` means."""
+        prefix = prefix.encode(errors="replace").decode()  # bytes that no id can hold
         live = self.live.read()
         ids = self._table(self.reader.snapshot())["run_id"]
         if prefix in live.events or pc.any(pc.equal(ids, prefix)).as_py():
@@ -92,7 +93,7 @@ class ParquetStore:
         if len(fitting) == 1 and prefix:
             return str(fitting.pop())
         several = bool(fitting) and bool(prefix)
-        candidates = sorted(fitting)[:10] if several else finding.closest(prefix, self._ids())
+        candidates = sorted(fitting) if several else finding.closest(prefix, self._ids())
         raise RunNotFound(prefix, store=str(self.path), candidates=candidates)
 
     def events(self, run_id: str) -> list[Event]:

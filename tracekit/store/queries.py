@@ -76,6 +76,8 @@ def answer(text: str, reader: Reader, snapshot: Snapshot, fresh: Fresh) -> SqlRe
     Raises:
         UsageError: it is not one SELECT, or the database refuses it.
     """
+    if text != (text := text.encode(errors="replace").decode()):
+        raise UsageError("the query is no UTF-8 text", hint=f"it reads: {text}")
     _require_select(text)
     try:
         return _run(text, reader, snapshot, fresh)

@@ -281,4 +281,6 @@ def _may_hold(group: pq.RowGroupMetaData, name: str, values: Sequence[str]) -> b
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return "it does not say which files belong to it"
     return str(error).splitlines()[0][:160] if str(error) else type(error).__name__
