@@ -69,9 +69,11 @@ def test_left_overs_are_removed_and_nothing_else(store: Store) -> None:
         store.path / "runs" / ".y.parquet.tmp",
         store.path / "blobs" / "day=2020-01-01" / "z.parquet",
     ]
+    (events,), (blobs,) = day.iterdir(), (store.path / "blobs").rglob("*.parquet")
     for stray in strays:
         stray.parent.mkdir(exist_ok=True)
-        stray.write_bytes(b"PAR1")
+        copied = blobs if stray.name == "z.parquet" else events
+        stray.write_bytes(b"PAR1" if stray.suffix == ".tmp" else copied.read_bytes())
     (day / "notes.txt").write_text("mine")
     assert store.verify().sound
 

@@ -53,7 +53,7 @@ def diagnose(store: Store) -> Diagnosis:
         facts["advice"] = f"many small batches: tracekit compact --store {path}"
     findings = [str(problem) for problem in store.problems]
     findings += [f"run {run_id}: {told}" for run_id, told in losses]
-    findings += _damaged(path)
+    findings += _orphans(path)
     findings += _open_to_others(path)
     findings += _key(path)
     return Diagnosis(facts, tuple(one_line(finding, 400) for finding in findings))
@@ -66,11 +66,14 @@ def _version(name: str) -> str:
         return f"{name} is not installed"
 
 
-def _damaged(path: Path) -> list[str]:
+def _orphans(path: Path) -> list[str]:
+    from tracekit.store.compaction import orphans
+    from tracekit.store.folder import open_folder
+
     return [
-        f"damaged/{journal.name}: a journal with lines that nobody could read; the rest of it is in"
-        " the store. Look at it, then remove it"
-        for journal in sorted((path / "damaged").glob("*.jsonl"))
+        f"{name}: it has rows that are nowhere else, and nothing reads them, since its batch was"
+        f" never finished or lost {catalogue}. Import again, or bring that file back"
+        for name, catalogue in orphans(open_folder(path, create=False))
     ]
 
 

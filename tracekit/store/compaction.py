@@ -1,7 +1,9 @@
 """Joining small batches to big ones, and removing what writers that were killed left behind.
 
 A joined batch names those it replaces, so that its commit and their retirement are one rename.
-Their files are removed after that, catalogue file last; a reader that meets a gap looks again.
+Their files are removed after that, catalogue file last; a reader that meets a gap looks again. A
+file of no batch is removed only if all it holds is kept: a killed writer leaves such files, but so
+does whoever loses a catalogue file.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tracekit.errors import StoreError
 from tracekit.store.appending import write_batch
+from tracekit.store.blobs import kept_digests
 from tracekit.store.folder import TEMPORARY, Folder, locked
-from tracekit.store.reading import CommittedBatch, Reader, Snapshot, catalogue
+from tracekit.store.reading import UNREADABLE, CommittedBatch, Reader, Snapshot, catalogue
 from tracekit.store.types import Compacted
 
 SMALL_ROWS = 200_000
@@ -33,13 +37,13 @@ def compact(folder: Folder) -> Compacted:
     """
     try:
         with locked(folder):
-            removed = _clean(folder, Reader(folder).snapshot())
+            removed = _clean(folder)
             reader = Reader(folder)
             before = reader.snapshot()
             for group in _groups(folder, before):
                 _join(folder, reader, group)
+            removed += _clean(folder)
             after = Reader(folder).snapshot()
-            removed += _clean(folder, after)
             return Compacted(len(before.batches), len(after.batches), removed)
     except OSError as error:
         reason = error.strerror or type(error).__name__
@@ -117,15 +121,11 @@ def _sorted(place: str, tables: list[pa.Table]) -> pa.Table:
     return table if len(first) == len(digests) else table.take(pa.array(first, pa.int64()))
 
 
-def _clean(folder: Folder, snapshot: Snapshot) -> int:
-    """Remove files that belong to no batch; call it under the write lock only."""
-    kept = {batch.name for batch in snapshot.batches}
-    gone: list[Path] = []
-    for pattern in ("events/*/*", "blobs/*/*", "runs/*", "*"):
-        for path in folder.path.glob(pattern):
-            stray = path.suffix == ".parquet" and path.stem not in kept
-            if path.is_file() and (path.name.endswith(TEMPORARY) or stray):
-                gone.append(path)
+def _clean(folder: Folder) -> int:
+    """Remove files that nobody needs; call it under the write lock only."""
+    reader = Reader(folder)
+    snapshot = reader.snapshot()
+    gone = [path for path in _strays(folder, snapshot) if _needless(reader, snapshot, path)]
     for path in gone:
         path.unlink(missing_ok=True)
     for pattern in ("events/day=*", "blobs/day=*"):
@@ -133,3 +133,50 @@ def _clean(folder: Folder, snapshot: Snapshot) -> int:
             with suppress(OSError):  # it is not empty
                 day.rmdir()
     return len(gone)
+
+
+def _strays(folder: Folder, snapshot: Snapshot) -> list[Path]:
+    """List the files that belong to no batch."""
+    kept = {batch.name for batch in snapshot.batches}
+    return [
+        path
+        for pattern in ("events/*/*", "blobs/*/*", "runs/*", "*")
+        for path in folder.path.glob(pattern)
+        if path.is_file()
+        and (path.name.endswith(TEMPORARY) or (path.suffix == ".parquet" and path.stem not in kept))
+    ]
+
+
+def _needless(reader: Reader, snapshot: Snapshot, path: Path) -> bool:
+    """Tell whether a stray was never finished, was replaced, or holds only what is kept."""
+    if path.name.endswith(TEMPORARY) or path.stem in snapshot.retired:
+        return True
+    try:
+        table = pq.read_table(path, partitioning=None)
+        if "digest" in table.column_names:
+            digests = set(table["digest"].to_pylist())
+            return digests == kept_digests(reader, snapshot, digests)
+        kept = reader.events(snapshot.batches, table["run_id"].to_pylist())
+        ids = set(kept["event_id"].to_pylist()) if kept is not None else set()
+        return ids.issuperset(table["event_id"].to_pylist())
+    except (*UNREADABLE, KeyError):
+        return False
+
+
+def orphans(folder: Folder) -> list[tuple[str, str]]:
+    """Name files with rows that are nowhere else and that no batch owns, and what each lacks."""
+    try:
+        with locked(folder, wait=False) as held:  # a batch that is just written is no orphan
+            return _orphans(folder) if held else []
+    except OSError:  # nobody can write here
+        return _orphans(folder)
+
+
+def _orphans(folder: Folder) -> list[tuple[str, str]]:
+    reader = Reader(folder)
+    snapshot = reader.snapshot()
+    return [
+        (folder.relative(path), f"runs/{path.name}")
+        for path in sorted(_strays(folder, snapshot))
+        if not _needless(reader, snapshot, path)
+    ]

@@ -100,7 +100,22 @@ def _problems(path: Path, content: JournalContent) -> list[Problem]:
         what = f"it was written by a newer version (schema {content.schema_version})"
         return [Problem(place, what, "what this version does not know")]
     damage = damage_of(path, content)
-    if not damage:
-        return []
+    return [Problem(place, *_told(damage))] if damage else []
+
+
+def set_aside(folder: Folder) -> list[Problem]:
+    """Name what settled journals held that nobody could read."""
+    problems: list[Problem] = []
+    for path in sorted(folder.damaged.glob("*.jsonl")):
+        what, lost = _told(read_journal(path).damage or ["nobody could read it"])
+        advice = "its other lines are in the store. Look at it, then remove it"
+        problems.append(Problem(folder.relative(path), f"{what}; {advice}", lost))
+    return problems
+
+
+def _told(damage: list[str]) -> tuple[str, str]:
     lines = "1 line" if len(damage) == 1 else f"{len(damage)} lines"
-    return [Problem(place, damage[0].partition(": ")[2] or damage[0], lines)]
+    place, _, what = damage[0].partition(": ")
+    if what.startswith("cannot"):
+        what = f"line {place.rpartition(':')[2]} {what}"
+    return what or damage[0], lines

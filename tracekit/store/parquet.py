@@ -22,7 +22,7 @@ from tracekit.store import finding
 from tracekit.store.appending import append
 from tracekit.store.blobs import find_blobs
 from tracekit.store.folder import Folder
-from tracekit.store.live import Live, LiveReader
+from tracekit.store.live import Live, LiveReader, set_aside
 from tracekit.store.reading import Reader, Retired, Snapshot, catalogue, rows_in, without_runs
 from tracekit.store.schema import events_of, runs_table
 from tracekit.store.types import (
@@ -58,7 +58,7 @@ class ParquetStore:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Damage met so far while reading; the rest was read."""
-        return (*self.reader.problems, *self.live.read().problems)
+        return (*self.reader.problems, *self.live.read().problems, *set_aside(self.folder))
 
     def append(self, batch: Written) -> int:
         """Keep ``batch``; all of it or, if it raises, nothing. Return how many rows were new."""

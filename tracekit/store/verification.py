@@ -12,7 +12,7 @@ from tracekit.canonical import digest, digest_bytes, digest_raw_text, parse_json
 from tracekit.errors import InvalidJson
 from tracekit.events import Blob, Event
 from tracekit.store.folder import Folder
-from tracekit.store.live import Live
+from tracekit.store.live import Live, set_aside
 from tracekit.store.reading import Reader, Snapshot, catalogue
 from tracekit.store.schema import blobs_of, events_of
 from tracekit.store.types import VerifyReport
@@ -112,7 +112,9 @@ def verify(folder: Folder, live: Live, snapshot: Snapshot) -> VerifyReport:
     for run_id, rows in live.events.items():
         for row in rows if run_id not in stored else ():
             check.event(row)
-    damage = tuple(str(problem) for problem in (*reader.problems, *live.problems))
+    damage = tuple(
+        str(problem) for problem in (*reader.problems, *live.problems, *set_aside(folder))
+    )
     return VerifyReport(
         runs=len(check.by_run),
         events=sum(check.by_run.values()),
