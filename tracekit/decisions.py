@@ -15,6 +15,7 @@ from typing import Any
 from tracekit.canonical import JsonValue, parse_json
 from tracekit.errors import InvalidJson
 from tracekit.events import Event
+from tracekit.items import assistant_message
 from tracekit.trajectory import Call, Decision, ModelCall, Observation
 
 
@@ -127,6 +128,9 @@ def reply_message(reply: JsonValue) -> dict[str, Any]:
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         message = choices[0].get("message")
         return message if isinstance(message, dict) else {}
+    output = reply.get("output")
+    if isinstance(output, list) and reply.get("object") == "response":
+        return assistant_message(output)
     return reply if reply.get("role") == "assistant" else {}
 
 
