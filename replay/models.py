@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from tracekit.canonical import JsonValue
 from tracekit.errors import UsageError
+from tracekit.items import is_responses_request
 from tracekit.trajectory import Observation
 
 _STREAMING = ("stream", "stream_options")
@@ -23,7 +24,7 @@ class ModelUnavailable(Exception):  # an outcome of the replay, told as its reas
 
 
 class Model(Protocol):
-    """Answers requests in chat-completions shape."""
+    """Answers requests in the shape of chat completions or of the Responses API."""
 
     def complete(self, request: Mapping[str, JsonValue]) -> Observation:
         """Return the reply to ``request`` as a whole response object.
@@ -65,8 +66,16 @@ class LiveModel:
         }
         try:
             # What the client of this process does not know as a parameter goes out all the same.
-            response = self._client.chat.completions.create(
-                model=body.pop("model", None), messages=body.pop("messages", None), extra_body=body
+            response = (
+                self._client.responses.create(
+                    model=body.pop("model"), input=body.pop("input"), extra_body=body
+                )
+                if is_responses_request(body)
+                else self._client.chat.completions.create(
+                    model=body.pop("model", None),
+                    messages=body.pop("messages", None),
+                    extra_body=body,
+                )
             )
         except self._errors as error:
             raise ModelUnavailable(f"{type(error).__name__}: {error}") from error

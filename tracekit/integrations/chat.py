@@ -180,17 +180,24 @@ def event_stream(response: Mapping[str, Any], *, usage: bool) -> str:
     return "".join([*lines, "data: [DONE]\n\n"])
 
 
-def ended_columns(response: JsonValue) -> dict[str, Any]:
-    """Columns of a model call that its response fills."""
+def ended_columns(
+    response: JsonValue, *, asked: str = "prompt_tokens", told: str = "completion_tokens"
+) -> dict[str, Any]:
+    """Columns of a model call that its response fills.
+
+    Args:
+        response: The whole response.
+        asked, told: What its usage calls the tokens of the prompt and of the reply.
+    """
     if not isinstance(response, dict):
         return {}
     usage = _object(response.get("usage"))
-    read = _object(usage.get("prompt_tokens_details"))
-    written = _object(usage.get("completion_tokens_details"))
+    read = _object(usage.get(f"{asked}_details"))
+    written = _object(usage.get(f"{told}_details"))
     columns: dict[str, Any] = {
         "model": response.get("model"),
-        "usage_input": usage.get("prompt_tokens"),
-        "usage_output": usage.get("completion_tokens"),
+        "usage_input": usage.get(asked),
+        "usage_output": usage.get(told),
         "usage_cache_read": read.get("cached_tokens"),
         "usage_cache_write": read.get("cache_write_tokens"),
         "usage_reasoning": written.get("reasoning_tokens"),

@@ -1,11 +1,12 @@
-"""Records the chat completions of the ``openai`` client, and answers them in a replay.
+"""Records what the ``openai`` client asks models, and answers it in a replay.
 
-The client sends everything through one method, ``request``; it is wrapped there, so that
-``create``, ``parse``, ``stream`` and their raw forms, sync and async, are one case, and a call with
-its retries is one step. In a replay the served reply is given to the client as if it had come over
-the wire, so that the caller gets the client's own objects, streams and errors; nothing is sent. The
-client still wants an API key when it is made: a replay has to set a dummy ``OPENAI_API_KEY`` (and
-``OPENAI_BASE_URL``) where the environment lacks them.
+That is chat completions and the Responses API. The client sends everything through one method,
+``request``; it is wrapped there, so that ``create``, ``parse``, ``stream`` and their raw forms,
+sync and async, are one case, and a call with its retries is one step. In a replay the served reply
+is given to the client as if it had come over the wire, so that the caller gets the client's own
+objects, streams and errors; nothing is sent. The client still wants an API key when it is made: a
+replay has to set a dummy ``OPENAI_API_KEY`` (and ``OPENAI_BASE_URL``) where the environment lacks
+them.
 
 What goes out in headers, the key among it, is never looked at.
 """
@@ -25,9 +26,11 @@ from tracekit import guard
 from tracekit.canonical import JsonValue, json_bytes, parse_json, register_codec
 from tracekit.configuration import recorder
 from tracekit.errors import InvalidJson, NotReplayable
-from tracekit.integrations import chat
+from tracekit.integrations import chat, nesting
 from tracekit.integrations.openai_wire import (
-    PATH,
+    APIS,
+    Accumulator,
+    Api,
     client_error,
     error_from_json,
     error_to_json,
@@ -42,7 +45,7 @@ _log = logging.getLogger("tracekit")
 
 
 def instrument() -> None:
-    """Record every chat completion of this process from now on; doing it again changes nothing."""
+    """Record every request to a model from now on; doing it again changes nothing."""
     for cls, wrapped in ((openai.OpenAI, _wrapped_sync), (openai.AsyncOpenAI, _wrapped_async)):
         original = cls.request
         if not hasattr(original, _MARK):
@@ -56,50 +59,108 @@ def instrument() -> None:
 
 def _wrapped_sync(original: Callable[..., Any]) -> Callable[..., Any]:
     def request(self: Any, cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
-        step = _opened(self, options, kwargs)
-        if step is None:
+        asked = _opened(self, options, kwargs)
+        if asked is None:
             return original(self, cast_to, options, *args, **kwargs)
-        if step.answered:
-            return self._process_response(**_answered(step, self, cast_to, options, kwargs))
+        if asked.step.answered:
+            return self._process_response(**asked.answer(self, cast_to, options, kwargs))
         try:
-            with step.active():
+            with asked.step.active():
                 result = original(self, cast_to, options, *args, **kwargs)
         except BaseException as error:
-            step.fail(error)
+            asked.step.fail(error)
             raise
-        return _observed(step, result)
+        return _observed(asked, result)
 
     return request
 
 
 def _wrapped_async(original: Callable[..., Any]) -> Callable[..., Any]:
     async def request(self: Any, cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
-        step = _opened(self, options, kwargs)
-        if step is None:
+        asked = _opened(self, options, kwargs)
+        if asked is None:
             return await original(self, cast_to, options, *args, **kwargs)
-        if step.answered:
-            return await self._process_response(**_answered(step, self, cast_to, options, kwargs))
+        if asked.step.answered:
+            return await self._process_response(**asked.answer(self, cast_to, options, kwargs))
         try:
-            with step.active():
+            with asked.step.active():
                 result = await original(self, cast_to, options, *args, **kwargs)
         except BaseException as error:
-            step.fail(error)
+            asked.step.fail(error)
             raise
-        return _observed(step, result)
+        return _observed(asked, result)
 
     return request
 
 
-def _opened(client: Any, options: Any, kwargs: Mapping[str, Any]) -> Step | None:
-    """The step of a chat completion; None for other requests and outside any run."""
-    if options.url != PATH or options.method.lower() != "post":
+@dataclass(frozen=True)
+class _Asked:
+    """A request to a model under way."""
+
+    step: Step
+    api: Api
+
+    def end(self, response: JsonValue, **marks: JsonValue) -> None:
+        """Record what came back."""
+        self.step.fields |= self.api.form.ended_columns(response)
+        if marks:
+            self.step.fields["attributes"] = marks
+        self.step.end(response)
+
+    def answer(
+        self, client: Any, cast_to: Any, options: Any, kwargs: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """What the client makes its own result from; raises where the answer is an error."""
+        body, form = _body(options), self.api.form
+        self._put_in_form(str(body.get("model", "unknown")))
+        reply = self.step.answer()
+        stream = bool(kwargs.get("stream"))
+        usage = bool((body.get("stream_options") or {}).get("include_usage"))
+        raw = options.headers.get(_RAW) if isinstance(options.headers, Mapping) else None
+        wire = wire_response(
+            200,
+            form.event_stream(reply, usage=usage).encode() if stream else json_bytes(reply),
+            url=f"{str(client.base_url).rstrip('/')}{self.api.path}",
+            media_type="text/event-stream" if stream else "application/json",
+            asked={} if raw is None else {_RAW: raw},
+        )
+        return {
+            "cast_to": cast_to,
+            "options": options,
+            "response": wire,
+            "stream": stream,
+            "stream_cls": kwargs.get("stream_cls"),
+        }
+
+    def _put_in_form(self, model: str) -> None:
+        """Give the answer the form that the API would have sent, or an error the client's class."""
+        step = self.step
+        match step.outcome:
+            case guard.Raised(error, fields):
+                step.outcome = guard.Raised(client_error(error), fields)
+            case guard.Served(value, fields):
+                try:
+                    response = self.api.form.as_response(value, model=model)
+                except NotReplayable as error:
+                    step.outcome = guard.Raised(error, fields)
+                else:
+                    columns = self.api.form.ended_columns(response)
+                    step.outcome = guard.Served(response, {**columns, **fields})
+            case guard.Execute():
+                raise AssertionError("only an answered step has an answer")
+
+
+def _opened(client: Any, options: Any, kwargs: Mapping[str, Any]) -> _Asked | None:
+    """The step of a request to a model; None for other requests and outside any run."""
+    api = APIS.get(options.url)
+    if api is None or options.method.lower() != "post":
         return None
     own = recorder()
-    if own.enclosing() is None and not guard.installed():
+    if not guard.installed() and (own.enclosing() is None or nesting.in_model()):
         return None
     body = _body(options)
     model = str(body.get("model", "unknown"))
-    return open_step(
+    step = open_step(
         own,
         "llm_call",
         model,
@@ -108,6 +169,7 @@ def _opened(client: Any, options: Any, kwargs: Mapping[str, Any]) -> Step | None
         model_requested=model,
         provider="azure.ai.openai" if "Azure" in type(client).__name__ else "openai",
     )
+    return _Asked(step, api)
 
 
 def _body(options: Any) -> dict[str, Any]:
@@ -121,18 +183,18 @@ def _body(options: Any) -> dict[str, Any]:
     return sent
 
 
-def _observed(step: Step, result: Any) -> Any:
+def _observed(asked: _Asked, result: Any) -> Any:
     """Record what came back now, or as it is read; ``result`` stays the object that it is."""
-    with _harmless(step):
+    with _harmless(asked.step):
         if isinstance(result, (openai.Stream, openai.AsyncStream)):
-            _Reading(step).watch(result)
+            _Reading(asked, asked.api.accumulator()).watch(result)
         elif isinstance(result, openai.BaseModel):
             sent: Any = result.to_dict(mode="json", warnings=False)
-            _end(step, chat.as_sent(sent))
+            asked.end(chat.as_sent(sent))
         elif (raw := getattr(result, "http_response", None)) is not None:
-            _RawReading(step).watch(raw)
+            _RawReading(asked, asked.api.accumulator()).watch(raw)
         else:
-            step.end(result)
+            asked.step.end(result)
     return result
 
 
@@ -148,21 +210,19 @@ def _harmless(step: Step) -> Iterator[None]:
         step.recorder.lost += 1
 
 
-def _end(step: Step, response: JsonValue, **marks: JsonValue) -> None:
-    step.fields |= chat.ended_columns(response)
-    if marks:
-        step.fields["attributes"] = marks
-    step.end(response)
-
-
 @dataclass
 class _Reading:
     """A stream that the caller reads, chunk by chunk."""
 
-    step: Step
-    seen: chat.Accumulator = field(default_factory=chat.Accumulator)
+    asked: _Asked
+    seen: Accumulator
     busy: bool = False
     """Whether the client is fetching; then a response that closes is one that has ended."""
+
+    @property
+    def step(self) -> Step:
+        """The step that it belongs to."""
+        return self.asked.step
 
     def watch(self, stream: Any) -> None:
         """Record what ``stream`` yields, where it stands."""
@@ -198,7 +258,7 @@ class _Reading:
             marks["partial"] = True
         if not self.step.operation.over:
             with _harmless(self.step):
-                _end(self.step, self.seen.response(), **marks)
+                self.asked.end(self.seen.response(), **marks)
 
     def _items(self, source: Iterator[Any]) -> Iterator[Any]:
         try:
@@ -277,7 +337,7 @@ class _RawReading(_Reading):
         elif not self.step.operation.over:
             marks: dict[str, JsonValue] = {} if complete else {"partial": True}
             with _harmless(self.step):
-                _end(self.step, _parsed(bytes(self.body)), **marks)
+                self.asked.end(_parsed(bytes(self.body)), **marks)
 
     def _feed(self, data: bytes) -> None:
         if not self.events:
@@ -316,40 +376,3 @@ def _parsed(body: bytes) -> JsonValue:
         return parse_json(text)
     except InvalidJson:
         return text
-
-
-def _answered(
-    step: Step, client: Any, cast_to: Any, options: Any, kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What the client makes its own result from; raises where the answer is an error."""
-    body = _body(options)
-    match step.outcome:
-        case guard.Raised(error, fields):
-            step.outcome = guard.Raised(client_error(error), fields)
-        case guard.Served(value, fields):
-            try:
-                response = chat.as_response(value, model=str(body.get("model", "unknown")))
-            except NotReplayable as error:
-                step.outcome = guard.Raised(error, fields)
-            else:
-                step.outcome = guard.Served(response, {**chat.ended_columns(response), **fields})
-        case guard.Execute():
-            raise AssertionError("only an answered step has an answer")
-    reply = step.answer()
-    stream = bool(kwargs.get("stream"))
-    usage = bool((body.get("stream_options") or {}).get("include_usage"))
-    raw = options.headers.get(_RAW) if isinstance(options.headers, Mapping) else None
-    wire = wire_response(
-        200,
-        chat.event_stream(reply, usage=usage).encode() if stream else json_bytes(reply),
-        url=f"{str(client.base_url).rstrip('/')}{PATH}",
-        media_type="text/event-stream" if stream else "application/json",
-        asked={} if raw is None else {_RAW: raw},
-    )
-    return {
-        "cast_to": cast_to,
-        "options": options,
-        "response": wire,
-        "stream": stream,
-        "stream_cls": kwargs.get("stream_cls"),
-    }

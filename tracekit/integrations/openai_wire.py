@@ -1,4 +1,4 @@
-"""Responses and errors of the ``openai`` client, made without a wire.
+"""The APIs of the ``openai`` client, and its responses and errors made without a wire.
 
 An error is kept as what it says, never with its request, whose headers hold the key.
 """
@@ -7,21 +7,60 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import openai
 
+from tracekit.canonical import JsonValue
 from tracekit.errors import NotReplayable, RecordedError
+from tracekit.integrations import chat, responses
 
-PATH = "/chat/completions"
-"""Where the client sends chat completions."""
+
+class Accumulator(Protocol):
+    """Puts a stream together."""
+
+    def add(self, chunk: Mapping[str, Any], /) -> None:
+        """Take in what came next."""
+
+    def response(self) -> dict[str, JsonValue]:
+        """What came so far, as one response."""
+
+
+class Form(Protocol):
+    """How an API spells its replies; see ``chat``."""
+
+    def as_response(self, reply: object, *, model: str) -> dict[str, Any]:
+        """A whole response, made from whatever stands for one."""
+
+    def event_stream(self, response: Mapping[str, Any], *, usage: bool) -> str:
+        """A response as the text of an event stream."""
+
+    def ended_columns(self, response: JsonValue) -> dict[str, Any]:
+        """Columns of a model call that its response fills."""
+
+
+@dataclass(frozen=True)
+class Api:
+    """An API of the client through which models are asked."""
+
+    path: str
+    form: Form
+    accumulator: type[Accumulator]
+
+
+APIS = {
+    "/chat/completions": Api("/chat/completions", chat, chat.Accumulator),
+    "/responses": Api("/responses", responses, responses.Accumulator),
+}
+"""By the path to which the client posts."""
 
 
 def wire_response(
     status: int,
     content: bytes = b"",
     *,
-    url: str = f"https://replay.invalid{PATH}",
+    url: str = "https://replay.invalid",
     media_type: str = "application/json",
     asked: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
