@@ -85,7 +85,7 @@ def json_bytes(value: JsonValue) -> bytes:
 
     This is the form for storage; :func:`parse_json` is its inverse.
     """
-    if not _holds_special_floats(value):
+    if not holds_special_floats(value):
         try:
             return orjson.dumps(value, option=_EXACT)
         except TypeError:  # a lone surrogate or an integer beyond 64 bits: json writes both
@@ -225,7 +225,7 @@ def _without_whole_floats(value: JsonValue) -> JsonValue:
     return root[0]
 
 
-def _holds_special_floats(value: JsonValue) -> bool:
+def holds_special_floats(value: JsonValue) -> bool:
     """Tell whether there is a NaN or an infinity, which ``orjson`` would turn into null."""
     stack: list[Any] = [[value]]
     while stack:

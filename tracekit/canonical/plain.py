@@ -1,0 +1,98 @@
+"""Values of nothing but plain JSON, which most are: their bytes without a walk in Python.
+
+The one idea: the garbage collector's own view of a container gives all that stands in it, so that
+one call a *level* of nesting sees every type, and ``orjson`` may then be trusted with the rest. By
+itself ``orjson`` would be no test: it takes tuples for lists, enums for their values, NaN for null.
+"""
+
+from __future__ import annotations
+
+import re
+from gc import get_referents
+from types import NoneType
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracekit.canonical.encoding import MAX_DEPTH, MAX_ELEMENTS
+from tracekit.canonical.text import canonical_bytes, holds_special_floats
+
+_PLAIN = frozenset((str, int, float, bool, NoneType, dict, list))
+_EXACT = orjson.OPT_STRICT_INTEGER | orjson.OPT_PASSTHROUGH_SUBCLASS
+_SORTED = _EXACT | orjson.OPT_SORT_KEYS
+_WHOLE_FLOAT = re.compile(rb"\.0(?![0-9])")
+_DIGITS = bytes(48 if 48 <= code <= 57 else code for code in range(256))
+"""Makes every digit ``0``."""
+
+
+class Plain(NamedTuple):
+    """What a plain value is written as, and what stands in it."""
+
+    data: bytes
+    """As ``json_bytes`` writes it."""
+    canonical: bytes
+    """As ``canonical_bytes`` writes it."""
+    kinds: set[type]
+    keys: set[str]
+    """Every key of every object in it."""
+    texts: list[str]
+    """Every text in it but the keys."""
+
+
+def read_plain(obj: object) -> Plain | None:
+    """Write a value of nothing but plain JSON; None for any other, and for one that is too large.
+
+    It runs no code of the value's and keeps no reference to it but to its texts.
+    """
+    try:
+        found = _look_through(obj)
+        if found is None:
+            return None
+        kinds, keys, texts = found
+        data = orjson.dumps(obj, option=_EXACT)  # refuses long integers and lone surrogates
+        if float in kinds and b"null" in data and holds_special_floats([obj]):  # type: ignore[list-item]  # plain
+            return None
+        return Plain(data, _canonical(obj, data, kinds, keys), kinds, keys, texts)
+    except Exception:  # noqa: BLE001  # whatever it is, the careful walk says what becomes of it
+        return None
+
+
+def _look_through(obj: object) -> tuple[set[type], set[str], list[str]] | None:
+    """Collect the types, keys and texts, level by level; None where a type is not plain."""
+    level: list[Any] = [obj]
+    kinds: set[type] = set()
+    keys: set[str] = set()
+    texts: list[str] = []
+    count, depth = 1, 0
+    while True:
+        here = set(map(type, level))
+        if not here <= _PLAIN:
+            return None
+        kinds |= here
+        if str in here:
+            texts += [child for child in level if type(child) is str]
+        if dict not in here and list not in here:
+            return kinds, keys, texts
+        objects = [child for child in level if type(child) is dict] if dict in here else ()
+        lists = [child for child in level if type(child) is list] if list in here else ()
+        count += sum(map(len, objects)) + sum(map(len, lists))
+        depth += 1
+        if depth > MAX_DEPTH or count > MAX_ELEMENTS:  # also where it contains itself
+            return None
+        keys.update(*objects)
+        level = get_referents(*objects, *lists)
+
+
+def _canonical(obj: Any, data: bytes, kinds: set[type], keys: set[str]) -> bytes:
+    """Write the canonical form; by sorted ``orjson`` only where that gives the same bytes.
+
+    A float that RFC 8785 writes otherwise has an exponent, or ends in ``.0``, as ``orjson`` writes
+    it. Code points below U+D800 sort like UTF-16 code units.
+    """
+    if float in kinds and (_WHOLE_FLOAT.search(data) or b"0e" in data.translate(_DIGITS)):
+        return canonical_bytes(obj)
+    if dict not in kinds:
+        return data
+    if not data.isascii() and any(max(key, default="") >= "\ud800" for key in keys):
+        return canonical_bytes(obj)
+    return orjson.dumps(obj, option=_SORTED)
