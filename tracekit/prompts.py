@@ -1,17 +1,25 @@
 """The hash of a prompt: what a model was really asked, without ids, times and user names.
 
 Requests are brought into the GenAI message form (role, parts) first, so that the same prompt sent
-through two clients has one hash.
+through two clients, or through chat completions and the Responses API, has one hash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tracekit.canonical import JsonValue, canonical_text, digest_bytes, parse_json
+from tracekit.canonical import (
+    JsonValue,
+    RunningDigest,
+    canonical_bytes,
+    canonical_text,
+    digest_bytes,
+    parse_json,
+)
 from tracekit.errors import InvalidJson
+from tracekit.items import chat_request, continues, is_responses_request
 
 _SAMPLING = (
     "frequency_penalty", "logit_bias", "max_completion_tokens", "max_tokens", "n",
@@ -25,35 +33,110 @@ _SYSTEM = ("system", "developer")
 class PromptHashes:
     """Hashes of a request and of two of its parts; None for a part that is not there."""
 
-    prompt: str
+    prompt: str | None
+    """None where the request holds only the end of what the model is asked."""
     system: str | None
     tools: str | None
 
+    def as_columns(self) -> dict[str, str | None]:
+        """Give them by column of the event."""
+        return {
+            "prompt_hash": self.prompt,
+            "system_hash": self.system,
+            "tools_hash": self.tools,
+        }
+
 
 def hash_prompt(request: Mapping[str, JsonValue]) -> PromptHashes:
-    """Hash a request in chat shape (``messages``), or any other as one user message.
+    """Hash a request in the shape of a conversation, or any other as one user message.
 
     It takes any JSON: whatever has not the shape it should have is hashed as it stands.
     """
+    if is_responses_request(request):
+        hashes = hash_prompt(chat_request(request))
+        return replace(hashes, prompt=None) if continues(request) else hashes
     messages = request.get("messages")
-    system = _content(request["system"]) if request.get("system") else []
-    if isinstance(messages, list) and all(isinstance(m, dict) and "role" in m for m in messages):
-        system += [p for m in messages if _role(m) in _SYSTEM for p in _parts(m)]
-        rest = [spelt for m in messages if _role(m) not in _SYSTEM for spelt in _messages(m)]
-    else:
-        system = []
-        text = canonical_text(dict(request))
-        rest = [{"role": "user", "parts": [{"type": "text", "content": text}]}]
-    tools = [_tool(tool) for tool in _list(request.get("tools"))]
-    params: dict[str, JsonValue] = {
-        name: request[name] for name in _SAMPLING if request.get(name) is not None
-    }
-    whole: JsonValue = {"system": system, "messages": rest, "tools": tools, "params": params}
-    return PromptHashes(
-        prompt=_hash("tracekit/prompt/v1", whole),
-        system=_hash("tracekit/system/v1", system) if system else None,
-        tools=_hash("tracekit/tools/v1", tools) if tools else None,
-    )
+    began = PromptHash.begun(request)
+    if isinstance(messages, list) and (whole := began.with_more(messages)) is not None:
+        return whole.hashes()
+    return began.of_text(canonical_text(dict(request)))
+
+
+@dataclass(frozen=True)
+class PromptHash:
+    """The hashes of a prompt, taken message by message: a longer one costs only what is new."""
+
+    running: RunningDigest
+    """Over the messages so far that are not the system's."""
+    system: tuple[JsonValue, ...]
+    rest: bytes
+    """Canonical text of the sampling parameters."""
+    tools: bytes
+    tools_hash: str | None
+    some: bool = False
+    """Whether there is a message already, so that a comma comes before the next."""
+
+    @classmethod
+    def begun(cls, request: Mapping[str, JsonValue]) -> PromptHash:
+        """Begin with all of ``request`` but its messages."""
+        tools = [_tool(tool) for tool in _list(request.get("tools"))]
+        params: dict[str, JsonValue] = {
+            name: request[name] for name in _SAMPLING if request.get(name) is not None
+        }
+        return cls(
+            running=RunningDigest(b'tracekit/prompt/v1\n{"messages":['),
+            system=tuple(_content(request["system"]) if request.get("system") else []),
+            rest=canonical_bytes(params),
+            tools=canonical_bytes(tools),
+            tools_hash=_hash("tracekit/tools/v1", tools) if tools else None,
+        )
+
+    def with_more(self, messages: Sequence[JsonValue]) -> PromptHash | None:
+        """Add ``messages``; None where one of them is no message in chat shape."""
+        if not all(isinstance(message, dict) and "role" in message for message in messages):
+            return None
+        system = [part for m in messages if _role(m) in _SYSTEM for part in _parts(m)]
+        spelt = [one for m in messages if _role(m) not in _SYSTEM for one in _messages(m)]
+        text = b",".join(canonical_bytes(one) for one in spelt)
+        if text and self.some:
+            text = b"," + text
+        return replace(
+            self,
+            running=self.running.with_more(text),
+            system=(*self.system, *system),
+            some=self.some or bool(text),
+        )
+
+    def of_text(self, text: str) -> PromptHashes:
+        """Give the hashes where ``text`` is all that was said."""
+        said: JsonValue = [{"role": "user", "parts": [{"type": "text", "content": text}]}]
+        alone = replace(
+            self, system=(), running=self.running.with_more(canonical_bytes(said)[1:-1])
+        )
+        return alone.hashes()
+
+    def hashes(self) -> PromptHashes:
+        """Give the hashes of the messages so far."""
+        system = list(self.system)
+        parts = (b'],"params":', self.rest, b',"system":', canonical_bytes(system), b',"tools":')
+        whole = self.running.with_more(b"".join(parts) + self.tools + b"}")
+        return PromptHashes(
+            prompt=whole.name(),
+            system=_hash("tracekit/system/v1", system) if system else None,
+            tools=self.tools_hash,
+        )
+
+
+def prompt_columns(request: JsonValue) -> dict[str, str | None]:
+    """The hashes of any request as columns of its event."""
+    return hash_prompt(request if isinstance(request, dict) else {"prompt": request}).as_columns()
+
+
+def is_conversation(request: JsonValue) -> bool:
+    """Tell whether a request has the shape of a conversation, so that its hash says all of it."""
+    if not isinstance(request, dict):
+        return False
+    return isinstance(request.get("messages"), list) or is_responses_request(request)
 
 
 def _hash(domain: str, value: JsonValue) -> str:

@@ -15,6 +15,7 @@ from tracekit.canonical import objects as _objects
 from tracekit.canonical.codecs import register_codec
 from tracekit.canonical.decoding import copy_json, decode
 from tracekit.canonical.encoding import MAX_DEPTH, MAX_ELEMENTS, Encoded, Stream, encode
+from tracekit.canonical.running import RunningDigest
 from tracekit.canonical.text import (
     ParsedJson,
     both_bytes,
@@ -35,6 +36,7 @@ __all__ = [
     "Encoded",
     "JsonValue",
     "ParsedJson",
+    "RunningDigest",
     "Stream",
     "both_bytes",
     "canonical_bytes",
