@@ -19,6 +19,7 @@ from tracekit import conditions, otel
 from tracekit.journal import Durability, Journal
 from tracekit.recorder import Recorder
 from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
+from tracekit.store.places import journal_folder
 
 DEFAULT_STORE = ".tracekit"
 Rule = str | re.Pattern[str] | Callable[[str], str]
@@ -40,7 +41,7 @@ def configure(
     """Say where and how this process records.
 
     Args:
-        store: Folder of the store; default ``$TRACEKIT_STORE``, else ``.tracekit``.
+        store: A folder, or a file ``*.duckdb``; default ``$TRACEKIT_STORE``, else ``.tracekit``.
         service: Name of this program; ``service.name`` of exported spans.
         versions: Version set of its runs: dataset, model, prompt, tool_schema, index,
             evaluator, code.
@@ -72,7 +73,7 @@ atexit.register(_at_exit)
 
 
 def store_path(store: str | os.PathLike[str] | None = None) -> Path:
-    """The folder of the store that is meant when ``store`` is given or left out."""
+    """The path of the store that is meant when ``store`` is given or left out."""
     return Path(store or os.environ.get("TRACEKIT_STORE") or DEFAULT_STORE)
 
 
@@ -98,7 +99,7 @@ def _make(
 ) -> Recorder:
     tagger = KeyedTagger(load_key())
     # Absolute now: a program that changes its folder goes on recording to the same store.
-    journal = Journal(path.absolute() / "journal", durability=durability)
+    journal = Journal(journal_folder(path.absolute()), durability=durability)
     made = Recorder(journal, Redactor(rules, tagger), versions=dict(versions))
     conditions.set_mint_observer(made.mint)
     return made

@@ -10,8 +10,14 @@ from tracekit.store import Store, open_store
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "traces"
+def form() -> str:
+    """Name the form of store that a test runs over; modules that run over both override it."""
+    return "folder"
+
+
+@pytest.fixture
+def path(tmp_path: Path, form: str) -> Path:
+    return tmp_path / ("traces.duckdb" if form == "file" else "traces")
 
 
 @pytest.fixture

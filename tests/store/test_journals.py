@@ -1,4 +1,4 @@
-"""Journals and Parquet are one store; a journal is settled once its process is gone."""
+"""Journals and the rest are one store, of either form; journals without a process are settled."""
 
 from __future__ import annotations
 
@@ -8,13 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.made import NOON, facts, files, run
+from tests.store.made import NOON, facts, run
 from tracekit.journal import Journal
 from tracekit.store import Settled, Store, open_store
+from tracekit.store.places import journal_folder
+
+pytestmark = pytest.mark.parametrize("form", ["folder", "file"])
+
+
+def _damaged(store: Store, name: str) -> Path:
+    folder = store.path if store.path.is_dir() else journal_folder(store.path)
+    return folder / "damaged" / name
+
+
+def _waiting(store: Store) -> list[Path]:
+    return list(journal_folder(store.path).glob("*.jsonl"))
 
 
 def _record(path: Path, run_id: str, *, ended: bool = True, close: bool = True) -> Journal:
-    journal = Journal(path / "journal")
+    journal = Journal(journal_folder(path))
     for fact, blobs in facts(run_id, journal.stamp()[0], ended=ended):
         journal.write(fact, blobs)
     if close:
@@ -34,7 +46,7 @@ def test_a_run_under_way_is_shown_as_open(store: Store) -> None:
 
 
 def test_what_is_written_is_seen_at_once(store: Store) -> None:
-    journal = Journal(store.path / "journal")
+    journal = Journal(journal_folder(store.path))
     counts = []
     for fact, blobs in facts("live", journal.stamp()[0]):
         journal.write(fact, blobs)
@@ -61,7 +73,7 @@ def test_settling_changes_nothing_that_a_reader_sees(store: Store) -> None:
 
     assert (store.events("live"), store.runs()) == before[:2]
     assert sorted(map(repr, store.sql("SELECT * FROM events").rows)) == sorted(map(repr, before[2]))
-    assert files(store.path / "journal") == []
+    assert _waiting(store) == []
     assert store.verify().findings == ()
 
 
@@ -82,8 +94,8 @@ def test_a_row_in_both_counts_once(store: Store) -> None:
 
 
 def test_a_run_of_two_processes_is_one(store: Store) -> None:
-    first = Journal(store.path / "journal")
-    second = Journal(store.path / "journal")
+    first = Journal(journal_folder(store.path))
+    second = Journal(journal_folder(store.path))
     written = facts("live", first.stamp()[0])
     for fact, blobs in (written[0], written[3]):
         first.write(fact, blobs)
@@ -113,7 +125,7 @@ def test_a_journal_torn_at_its_end_is_read_and_put_aside(store: Store) -> None:
 
     assert store.settle().journals == 1
     assert [(row.run_id, row.status) for row in open_store(store.path).runs()] == [("live", "open")]
-    assert (store.path / "damaged" / file.name).read_bytes() == whole[:-20]
+    assert _damaged(store, file.name).read_bytes() == whole[:-20]
 
 
 def test_a_journal_of_a_newer_version_is_left_alone(store: Store) -> None:
@@ -127,8 +139,8 @@ def test_a_journal_of_a_newer_version_is_left_alone(store: Store) -> None:
 
 
 def test_a_journal_that_is_just_being_made_is_left_alone(store: Store) -> None:
-    (store.path / "journal").mkdir()
-    young = store.path / "journal" / "host-1-1.jsonl"
+    journal_folder(store.path).mkdir(exist_ok=True)
+    young = journal_folder(store.path) / "host-1-1.jsonl"
     young.touch()
 
     assert store.settle() == Settled()
@@ -163,7 +175,7 @@ def test_two_processes_that_settle_at_once_keep_each_row_once(store: Store) -> N
     assert sum(added) == 60
     assert store.sql("SELECT count(*), count(DISTINCT event_id) FROM events").rows == ((60, 60),)
     assert store.verify().findings == ()
-    assert files(store.path / "journal") == []
+    assert _waiting(store) == []
 
 
 def test_a_store_that_cannot_be_written_still_reads(

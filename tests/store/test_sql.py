@@ -1,16 +1,21 @@
-"""SQL reads everything and can do nothing else."""
+"""SQL over either form of store reads everything and can do nothing else."""
 
 from __future__ import annotations
 
 import socket
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.store.made import NOON, facts, files, run
 from tracekit.errors import UsageError
 from tracekit.journal import Journal
-from tracekit.store import Store
+from tracekit.store import Store, open_store
+from tracekit.store.places import journal_folder
+
+pytestmark = pytest.mark.parametrize("form", ["folder", "file"])
 
 # requirements REC-2: these names are columns of the view.
 NAMES = (
@@ -72,7 +77,7 @@ def test_json_columns_are_json(filled: Store) -> None:
 
 
 def test_what_is_being_recorded_is_seen(filled: Store) -> None:
-    journal = Journal(filled.path / "journal")
+    journal = Journal(journal_folder(filled.path))
     for fact, blobs in facts("live", journal.stamp()[0], ended=False):
         journal.write(fact, blobs)
 
@@ -130,6 +135,7 @@ def test_what_only_reads_is_allowed(filled: Store, query: str) -> None:
         "SELECT * FROM read_csv('http://127.0.0.1:1/x.csv')",
         "SELECT * FROM 'https://127.0.0.1:1/x.parquet'",
         "SELECT * FROM '{store}/../outside.parquet'",
+        "SELECT * FROM '{outside}'",
         "SELECT * FROM glob('/etc/*')",
         "SELECT * FROM query('COPY events TO ''{store}/out.parquet''')",
         "FROM enable_logging(storage = 'file', storage_path = '{store}/logs')",
@@ -149,20 +155,19 @@ def test_what_does_more_is_refused(
         raise AssertionError("the query reached for the network")
 
     monkeypatch.setattr(socket.socket, "connect", no_network)
-    (tmp_path / "outside.parquet").write_bytes((next(filled.path.rglob("*.parquet"))).read_bytes())
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "outside.parquet")
     before = files(tmp_path)
 
     with pytest.raises(UsageError):
-        filled.sql(query.format(store=filled.path))
+        filled.sql(query.format(store=filled.path, outside=tmp_path / "outside.parquet"))
 
     assert files(tmp_path) == before
     assert filled.sql("SELECT count(*) FROM events").rows == ((3,),)
 
 
-def test_a_store_whose_name_holds_quotes_is_read(tmp_path: Path) -> None:
-    from tracekit.store import open_store
-
-    store = open_store(tmp_path / 'it\'s "here" [1] *', create=True)
+def test_a_store_whose_name_holds_quotes_is_read(tmp_path: Path, form: str) -> None:
+    name = 'it\'s "here" [1] *' + (".duckdb" if form == "file" else "")
+    store = open_store(tmp_path / name, create=True)
     store.append(run("r", start=NOON))
     assert store.sql("SELECT count(*) FROM events").rows == ((3,),)
     assert len(store.events("r")) == 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -48,7 +48,7 @@ def append_locked(folder: Folder, reader: Reader, batch: Written) -> int:
         OSError: it could not be written; nothing of it is kept.
     """
     snapshot = reader.snapshot()
-    fresh, rows = _new_rows(reader, snapshot, batch.events)
+    fresh, rows = new_rows(batch.events, lambda run_ids: _kept(reader, snapshot, run_ids))
     offered = {blob.digest: blob for blob in batch.blobs}
     for digest in kept_digests(reader, snapshot, offered):
         del offered[digest]
@@ -59,14 +59,19 @@ def append_locked(folder: Folder, reader: Reader, batch: Written) -> int:
     return len(fresh)
 
 
-def _new_rows(
-    reader: Reader, snapshot: Snapshot, events: Sequence[Event]
+def new_rows(
+    events: Sequence[Event], kept_of: Callable[[Iterable[str]], Mapping[str, dict[str, Event]]]
 ) -> tuple[list[Event], list[RunRow]]:
-    """Find the rows that are not kept yet, and sum up their runs with all that is kept of them."""
+    """Find the rows that are not kept yet, and sum up their runs with all that is kept of them.
+
+    Args:
+        events: What is offered.
+        kept_of: Gives what is kept of some runs: by run, then by ``event_id``.
+    """
     offered: defaultdict[str, dict[str, Event]] = defaultdict(dict)
     for event in events:
         offered[event.run_id].setdefault(event.event_id, event)
-    kept = _kept(reader, snapshot, offered)
+    kept = kept_of(offered)
     fresh: list[Event] = []
     rows: list[RunRow] = []
     for run_id in sorted(offered):
@@ -87,11 +92,16 @@ def _kept(
         for batch in snapshot.batches
         if pc.any(pc.is_in(batch.catalogue["run_id"], wanted)).as_py()
     ]
-    kept: defaultdict[str, dict[str, Event]] = defaultdict(dict)
     table = reader.events(batches, wanted.to_pylist()) if batches else None
-    for event in events_of(table) if table is not None else ():
-        kept[event.run_id][event.event_id] = event
-    return kept
+    return by_run(events_of(table) if table is not None else ())
+
+
+def by_run(events: Iterable[Event]) -> dict[str, dict[str, Event]]:
+    """Group rows by run, then by ``event_id``."""
+    grouped: defaultdict[str, dict[str, Event]] = defaultdict(dict)
+    for event in events:
+        grouped[event.run_id][event.event_id] = event
+    return grouped
 
 
 def by_day(

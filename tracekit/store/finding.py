@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import islice
 
+from tracekit.errors import RunNotFound
 from tracekit.events import Event, RunRow
 from tracekit.store.types import RunQuery
 
@@ -85,6 +86,21 @@ def named_blobs(rows: Iterable[Event]) -> set[str]:
         for digest in (row.argument_blob, row.observation_blob, row.contract)
         if digest is not None
     }
+
+
+def the_one(
+    prefix: str, fitting: Set[str], known: Callable[[], Iterable[str]], *, store: str
+) -> str:
+    """Give the only run id that begins with ``prefix``.
+
+    Raises:
+        RunNotFound: there is none, or there are several.
+    """
+    if prefix and len(fitting) == 1:
+        return next(iter(fitting))
+    several = bool(prefix and fitting)
+    candidates = sorted(fitting) if several else closest(prefix, known())
+    raise RunNotFound(prefix, store=store, candidates=candidates)
 
 
 def closest(run_id: str, known: Iterable[str], *, limit: int = 3) -> list[str]:

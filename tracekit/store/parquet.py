@@ -7,19 +7,20 @@ Each method is a few lines over the modules beside it: ``reading`` and ``live`` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracekit.assembly import build
 from tracekit.errors import RunNotFound, StoreError
 from tracekit.events import Blob, Event, RunRow
 from tracekit.order import in_order
 from tracekit.rows import run_row
 from tracekit.store import finding
-from tracekit.store.appending import append
+from tracekit.store.appending import append, append_locked
+from tracekit.store.assembling import trajectory_of
 from tracekit.store.blobs import find_blobs
 from tracekit.store.folder import Folder
 from tracekit.store.live import Live, LiveReader, set_aside
@@ -90,11 +91,7 @@ class ParquetStore:
             return prefix
         starts = ids.filter(pc.starts_with(ids, prefix)).to_pylist()
         fitting = {*starts, *(run_id for run_id in live.events if run_id.startswith(prefix))}
-        if len(fitting) == 1 and prefix:
-            return str(fitting.pop())
-        several = bool(fitting) and bool(prefix)
-        candidates = sorted(fitting) if several else finding.closest(prefix, self._ids())
-        raise RunNotFound(prefix, store=str(self.path), candidates=candidates)
+        return finding.the_one(prefix, fitting, self._ids, store=str(self.path))
 
     def events(self, run_id: str) -> list[Event]:
         """Give the rows of one run, in order."""
@@ -136,31 +133,19 @@ class ParquetStore:
 
     def trajectory(self, run_id: str) -> Trajectory:
         """Build the trajectory of one run."""
-        rows = self.events(run_id)
-        blobs = dict(self.blobs(finding.named_blobs(rows)))
-
-        def load(digest: str) -> Blob | None:
-            if digest not in blobs and (found := self.blob(digest)) is not None:
-                blobs[digest] = found
-            return blobs.get(digest)
-
-        return build(rows, load)
+        return trajectory_of(self.events(run_id), self.blobs)
 
     def sql(self, text: str) -> SqlResult:
         """Answer one SELECT over the views ``runs``, ``events`` and ``payloads``."""
-        from tracekit.store.queries import Fresh, answer
+        from tracekit.store.queries import FileViews, Fresh, answer
 
         def ask(live: Live, snapshot: Snapshot) -> SqlResult:
             rows = self._runs(live, snapshot, EVERY_RUN) if live.events else []
             mine = [row for row in rows if row.run_id in live.events]
             stored = without_runs(self._table(snapshot), list(live.events))
             runs = pa.concat_tables([stored, runs_table(mine)], promote_options="default")
-            return answer(
-                text,
-                self.reader,
-                snapshot,
-                Fresh(runs, self._unsettled(live, snapshot), live.blobs),
-            )
+            fresh = Fresh(runs, self._unsettled(live, snapshot), live.blobs)
+            return answer(text, FileViews(self.reader, snapshot, fresh))
 
         return self._reading(ask)
 
@@ -174,14 +159,14 @@ class ParquetStore:
         """Move the journals of processes that are gone to where queries are quick."""
         from tracekit.store.settling import settle
 
-        return settle(self.folder, self.reader, wait=False)
+        return settle(self.folder, partial(append_locked, self.folder, self.reader), wait=False)
 
     def compact(self) -> Compacted:
         """Settle, join small files and remove left-overs."""
         from tracekit.store.compaction import compact
         from tracekit.store.settling import settle
 
-        settle(self.folder, self.reader, wait=True)
+        settle(self.folder, partial(append_locked, self.folder, self.reader), wait=True)
         return compact(self.folder)
 
     def _reading(self, read: Callable[[Live, Snapshot], _T]) -> _T:

@@ -2,8 +2,8 @@
 
 Three walls: one statement that must be a SELECT; a database whose file access ends at the store's
 folder and whose network and extensions are off; settings that are locked before the query runs.
-Files are read by the database itself, so that statistics prune; what only journals hold, and what
-could be saved of damaged files, stands beside them as tables in memory.
+What is kept is read by the database itself, so that statistics prune; what only journals hold, and
+what could be saved of damaged files, stands beside it as tables in memory.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 import duckdb
 import pyarrow as pa
@@ -60,17 +62,31 @@ _PAYLOADS_VIEW = """
 """
 
 
+class Views(Protocol):
+    """Where a query finds its rows."""
+
+    def make(self, base: duckdb.DuckDBPyConnection) -> None:
+        """Make the views ``all_events``, ``all_runs`` and ``all_blobs``."""
+
+    def look_again(self) -> bool:
+        """Look for damage after a failure; True where ``make`` now leaves out what it hit."""
+
+    @property
+    def directory(self) -> Path | None:
+        """The one folder whose files the views read while the query runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fresh:
     """What the database cannot read from files itself."""
 
     runs: pa.Table
-    """The whole catalogue."""
+    """The catalogue: all of it, or that of the runs in ``events`` where the rest is kept so."""
     events: Sequence[Event]
     blobs: Mapping[str, Blob]
 
 
-def answer(text: str, reader: Reader, snapshot: Snapshot, fresh: Fresh) -> SqlResult:
+def answer(text: str, views: Views) -> SqlResult:
     """Answer one SELECT.
 
     Raises:
@@ -80,34 +96,27 @@ def answer(text: str, reader: Reader, snapshot: Snapshot, fresh: Fresh) -> SqlRe
         raise UsageError("the query is no UTF-8 text", hint=f"it reads: {text}")
     _require_select(text)
     try:
-        return _run(text, reader, snapshot, fresh)
+        return _run(text, views)
     except _THEIR_FAULT as error:
         raise _refusal(error) from error
     except duckdb.Error as error:
-        before = len(reader.found)
-        for kind in ("events", "blobs"):
-            _scan(reader, snapshot, kind)
-        if len(reader.found) == before:
+        if not views.look_again():
             raise _refusal(error) from error
         try:
-            return _run(text, reader, snapshot, fresh)
+            return _run(text, views)
         except duckdb.Error as again:
             raise _refusal(again) from again
 
 
-def _run(text: str, reader: Reader, snapshot: Snapshot, fresh: Fresh) -> SqlResult:
+def _run(text: str, views: Views) -> SqlResult:
     with tempfile.TemporaryDirectory(prefix="tracekit-sql-") as scratch, duckdb.connect() as base:
-        base.execute(f"SET temp_directory = {_quote(scratch)}")
-        base.register("all_runs", fresh.runs)
-        events = events_table(fresh.events)
-        _union(base, "all_events", reader, snapshot, "events", [events])
-        known = blobs_table(fresh.blobs.values())
-        _union(base, "all_blobs", reader, snapshot, "blobs", [known], once="digest")
+        base.execute(f"SET temp_directory = {quoted(scratch)}")
+        views.make(base)
         for view in (_EVENTS_VIEW, _RUNS_VIEW, _PAYLOADS_VIEW):
             base.execute(view)
-        folder = _quote(str(reader.folder.path.resolve()))
+        allowed = "" if views.directory is None else quoted(str(views.directory.resolve()))
         for setting in (
-            f"allowed_directories = [{folder}]",
+            f"allowed_directories = [{allowed}]",
             "autoinstall_known_extensions = false",
             "autoload_known_extensions = false",
             "python_enable_replacements = false",
@@ -118,6 +127,35 @@ def _run(text: str, reader: Reader, snapshot: Snapshot, fresh: Fresh) -> SqlResu
         cursor = base.execute(text)
         columns = tuple(column[0] for column in cursor.description or ())
         return SqlResult(columns, tuple(tuple(row) for row in cursor.fetchall()))
+
+
+@dataclass(frozen=True, slots=True)
+class FileViews:
+    """Views over the Parquet files of a folder."""
+
+    reader: Reader
+    snapshot: Snapshot
+    fresh: Fresh
+
+    @property
+    def directory(self) -> Path:
+        """The store's folder."""
+        return self.reader.folder.path
+
+    def make(self, base: duckdb.DuckDBPyConnection) -> None:
+        """Make the views."""
+        base.register("all_runs", self.fresh.runs)
+        events = events_table(self.fresh.events)
+        _union(base, "all_events", self.reader, self.snapshot, "events", [events])
+        known = blobs_table(self.fresh.blobs.values())
+        _union(base, "all_blobs", self.reader, self.snapshot, "blobs", [known], once="digest")
+
+    def look_again(self) -> bool:
+        """Read every page of every file, so that the damaged ones are known."""
+        before = len(self.reader.found)
+        for kind in ("events", "blobs"):
+            _scan(self.reader, self.snapshot, kind)
+        return len(self.reader.found) > before
 
 
 def _union(
@@ -135,7 +173,7 @@ def _union(
     for batch in snapshot.batches:
         for path in batch.files(kind):
             if reader.sound(path, rows=batch.manifest.files[path]):
-                sound.append(_quote(str((reader.folder.path / path).resolve())))
+                sound.append(quoted(str((reader.folder.path / path).resolve())))
             else:
                 extra += reader.tables(path, rows=batch.manifest.files[path])
     schema = EVENTS if kind == "events" else BLOBS
@@ -154,7 +192,6 @@ def _union(
 
 
 def _scan(reader: Reader, snapshot: Snapshot, kind: str) -> None:
-    """Read every page of every file, so that the damaged ones are known."""
     for batch in snapshot.batches:
         for path in batch.files(kind):
             for _ in reader.tables(path, rows=batch.manifest.files[path]):
@@ -184,5 +221,6 @@ def _refusal(error: duckdb.Error) -> UsageError:
     )
 
 
-def _quote(text: str) -> str:
+def quoted(text: str) -> str:
+    """Write ``text`` as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""Moving the journals of processes that are gone into Parquet.
+"""Moving the journals of processes that are gone to where queries are quick.
 
 The rows are committed first and the journal is removed after, so that a kill in between leaves
 both: whoever settles next finds the rows kept already and only removes the journal.
@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tracekit.conditions import Conditions
 from tracekit.events import SCHEMA_VERSION
 from tracekit.journal import JournalContent, owner_alive, read_journal
-from tracekit.store.appending import append_locked
 from tracekit.store.folder import Folder, locked, make_folder
 from tracekit.store.live import join, journals
-from tracekit.store.reading import Reader
 from tracekit.store.types import Batch, Settled
 
 _CHUNK_BYTES = 64 << 20
@@ -27,8 +25,15 @@ _BIRTH_NS = 60_000_000_000
 """A journal that is empty for longer than this never came to life."""
 
 
-def settle(folder: Folder, reader: Reader, *, wait: bool) -> Settled:
-    """Settle what can be settled; what cannot stays readable where it is."""
+def settle(folder: Folder, append: Callable[[Batch], int], *, wait: bool) -> Settled:
+    """Settle what can be settled; what cannot stays readable where it is.
+
+    Args:
+        folder: Where the journals are.
+        append: Keeps a batch, and gives the number of its rows that were new; it is called under
+            the write lock.
+        wait: Wait for whoever is writing; else nothing is settled then.
+    """
     waiting = [path for path in journals(folder) if not owner_alive(path)]
     live = len(journals(folder)) - len(waiting)
     if not waiting:
@@ -39,7 +44,7 @@ def settle(folder: Folder, reader: Reader, *, wait: bool) -> Settled:
                 return Settled(live=live, skipped="another process is writing to the store")
             moved = events = 0
             for chunk in _chunks(waiting):
-                count, rows = _settle_chunk(folder, reader, chunk)
+                count, rows = _settle_chunk(folder, append, chunk)
                 moved += count
                 events += rows
             return Settled(journals=moved, live=live, events=events)
@@ -61,7 +66,9 @@ def _chunks(paths: list[Path]) -> Iterator[list[Path]]:
         yield chunk
 
 
-def _settle_chunk(folder: Folder, reader: Reader, paths: list[Path]) -> tuple[int, int]:
+def _settle_chunk(
+    folder: Folder, append: Callable[[Batch], int], paths: list[Path]
+) -> tuple[int, int]:
     with ExitStack() as claims:
         contents: dict[Path, JournalContent] = {}
         for path in paths:
@@ -73,7 +80,7 @@ def _settle_chunk(folder: Folder, reader: Reader, paths: list[Path]) -> tuple[in
             return 0, 0
         joined = join(contents)
         rows = tuple(row for run in joined.events.values() for row in run)
-        added = append_locked(folder, reader, Batch(rows, tuple(joined.blobs.values())))
+        added = append(Batch(rows, tuple(joined.blobs.values())))
         for path, content in contents.items():
             _retire(folder, path, content)
         return len(contents), added

@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
 
 from tracekit.canonical import digest, digest_bytes, digest_raw_text, parse_json
 from tracekit.errors import InvalidJson
@@ -15,7 +15,7 @@ from tracekit.store.folder import Folder
 from tracekit.store.live import Live, set_aside
 from tracekit.store.reading import Reader, Snapshot, catalogue
 from tracekit.store.schema import blobs_of, events_of
-from tracekit.store.types import VerifyReport
+from tracekit.store.types import Problem, VerifyReport
 
 _LISTED = 20
 """So many findings of a kind are listed one by one."""
@@ -99,33 +99,52 @@ def verify(folder: Folder, live: Live, snapshot: Snapshot) -> VerifyReport:
     """Check everything; findings are values, not errors."""
     reader = Reader(folder)
     snapshot = reader.snapshot()
+    table = catalogue(snapshot)
+    counts = zip(table["run_id"].to_pylist(), table["events"].to_pylist(), strict=True)
+    report = examine(_blobs(reader, snapshot), _events(reader, snapshot), counts, live)
+    return with_problems(report, (*reader.problems, *live.problems, *set_aside(folder)))
+
+
+def examine(
+    blobs: Iterable[Blob], events: Iterable[Event], counts: Iterable[tuple[str, int]], live: Live
+) -> VerifyReport:
+    """Compute every digest anew, and compare the rows with the values and the catalogue.
+
+    Args:
+        blobs: All values that are kept.
+        events: All rows that are kept.
+        counts: Of each run in the catalogue, how many rows it says there are.
+        live: What only journals hold.
+    """
     check = _Check()
-    blobs = 0
-    for blob in _blobs(reader, snapshot, live):
+    number = 0
+    for blob in chain(live.blobs.values(), blobs):
         check.blob(blob)
-        blobs += 1
-    for event in _events(reader, snapshot):
+        number += 1
+    for event in events:
         check.event(event)
     _check_ids(check)
-    _check_counts(check, snapshot)
+    _check_counts(check, counts)
     stored = set(check.by_run)
     for run_id, rows in live.events.items():
         for row in rows if run_id not in stored else ():
             check.event(row)
-    damage = tuple(
-        str(problem) for problem in (*reader.problems, *live.problems, *set_aside(folder))
-    )
     return VerifyReport(
         runs=len(check.by_run),
         events=sum(check.by_run.values()),
-        blobs=blobs,
+        blobs=number,
         digests_checked=check.digests,
-        findings=(*damage, *check.findings.all()),
+        findings=check.findings.all(),
     )
 
 
-def _blobs(reader: Reader, snapshot: Snapshot, live: Live) -> Iterator[Blob]:
-    yield from live.blobs.values()
+def with_problems(report: VerifyReport, problems: Iterable[Problem]) -> VerifyReport:
+    """Put what could not be read before what was found wrong."""
+    told = tuple(str(problem) for problem in problems)
+    return replace(report, findings=(*told, *report.findings))
+
+
+def _blobs(reader: Reader, snapshot: Snapshot) -> Iterator[Blob]:
     for batch in snapshot.batches:
         for path in batch.files("blobs"):
             for table in reader.tables(path, rows=batch.manifest.files[path]):
@@ -146,12 +165,8 @@ def _check_ids(check: _Check) -> None:
         check.findings.add("ids", f"{twice} event ids stand more than once")
 
 
-def _check_counts(check: _Check, snapshot: Snapshot) -> None:
-    table = catalogue(snapshot)
-    pairs: Iterable[tuple[str, int]] = zip(
-        table["run_id"].to_pylist(), table["events"].to_pylist(), strict=True
-    )
-    for run_id, count in pairs:
+def _check_counts(check: _Check, counts: Iterable[tuple[str, int]]) -> None:
+    for run_id, count in counts:
         if (found := check.by_run.get(run_id, 0)) != count:
             check.findings.add(
                 "counts", f"run {run_id}: the catalogue counts {count} events, {found} were read"
