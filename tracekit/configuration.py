@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import atexit
 import os
+import pickle
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
 
 from tracekit import conditions, otel
+from tracekit.errors import StoreError, UsageError
 from tracekit.journal import Durability, Journal
 from tracekit.recorder import Recorder
 from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
@@ -23,10 +26,19 @@ from tracekit.store.places import journal_folder
 
 DEFAULT_STORE = ".tracekit"
 Rule = str | re.Pattern[str] | Callable[[str], str]
+OnLoss = Literal["record", "refuse_writes"]
 
 _lock = threading.RLock()
 _recorder: Recorder | None = None
 _replaying = False
+_on_loss: OnLoss = "record"
+_settings: dict[str, Any] | None = None
+"""What ``configure`` was given, for processes that are begun in a step of ours."""
+_untried: dict[str, Any] = {}
+"""The same where it could not be done (no key): the next recorded call tries again."""
+_portable: tuple[object, Mapping[str, Any] | None] = (None, None)
+_unusable: Exception | None = None
+"""Why this process cannot record as the one does that began it."""
 
 
 def configure(
@@ -36,6 +48,7 @@ def configure(
     versions: Mapping[str, str] | None = None,
     redact: Sequence[Rule] = (),
     durability: Durability = "os",
+    on_loss: OnLoss = "record",
     otlp: bool | str = False,
 ) -> None:
     """Say where and how this process records.
@@ -47,18 +60,26 @@ def configure(
             evaluator, code.
         redact: Rules beside the built-in ones: field names, ``$.paths``, patterns, functions.
         durability: ``os`` survives a kill of the process, ``disk`` a power cut.
+        on_loss: ``record`` goes on while nothing can be written and counts what is lost;
+            ``refuse_writes`` refuses calls of tools that may write until it can be.
         otlp: Send the spans out by OTLP as well: a base URL, or True for the standard variables.
     """
-    global _recorder  # one recorder a process
+    given = locals()
+    global _recorder, _on_loss, _settings, _untried, _unusable  # one recorder a process
+    if on_loss not in ("record", "refuse_writes"):
+        raise UsageError(f"on_loss={on_loss!r} is not known", hint="record or refuse_writes")
     rules = Rules.from_user(list(redact))
     with _lock:
         if _replaying and _recorder is not None:
             _recorder.redactor = Redactor(rules, _recorder.redactor.tagger)
             _recorder.versions = dict(versions or {})
             return
+        _on_loss, _unusable = on_loss, None
+        _settings, _untried = {**given, "store": store_path(store).absolute()}, given
         if otlp:
             otel.export_to(otlp if isinstance(otlp, str) else None, service=service)
         previous, _recorder = _recorder, _make(store_path(store), rules, versions or {}, durability)
+        _untried = {}
         if previous is not None:
             previous.write_loss()
             previous.sink.close()
@@ -83,7 +104,9 @@ def recorder() -> Recorder:
     if found is None:
         with _lock:
             if _recorder is None:
-                configure()
+                if _unusable is not None:
+                    raise _unusable
+                configure(**_untried)
             found = _recorder
     assert found is not None
     return found
@@ -92,6 +115,44 @@ def recorder() -> Recorder:
 def strict() -> bool:
     """Whether a fault of recording is an error, as in a replay."""
     return _recorder is not None and _recorder.strict
+
+
+def refuses_writes() -> bool:
+    """Whether tools that may write are refused while nothing can be recorded."""
+    return _on_loss == "refuse_writes"
+
+
+def portable() -> Mapping[str, Any] | None:
+    """What another process needs to record as this one does; None where it cannot be sent."""
+    global _portable  # found out once a configuration
+    if _portable[0] is not _settings:
+        try:
+            pickle.dumps(_settings)
+            _portable = (_settings, _settings)
+        except Exception:  # noqa: BLE001  # a rule that is a closure, say; the child is told
+            _portable = (_settings, None)
+    return _portable[1]
+
+
+def adopt(settings: Mapping[str, Any] | None) -> None:
+    """Record as the process does that began this one, where nothing was configured here.
+
+    Where that cannot be, this process records nothing: what it kept would be redacted less, or
+    elsewhere. Nothing is raised: the traced program is never the victim.
+    """
+    global _unusable  # a fact about this process
+    with _lock:
+        if _recorder is not None:
+            return
+        try:
+            if settings is None:
+                raise StoreError(
+                    "the redaction rules of the process that began this one cannot be sent",
+                    hint="call tracekit.configure in a module that both import",
+                )
+            configure(**settings)
+        except Exception as error:  # noqa: BLE001  # raised to whoever records here
+            _unusable = error
 
 
 def _make(

@@ -57,7 +57,7 @@ def agent(
         def opened(arguments: dict[str, object]) -> Step:
             own = recorder()
             above = current()
-            # An agent in a thread of its own is nobody's sub-agent: servers run many side by side.
+            # A sub-agent only of what is known to be around it: servers run many side by side.
             if above is not None and not above.run.over:
                 return open_step(own, "agent", label, arguments)
             integrations.instrument_loaded()
@@ -281,7 +281,7 @@ def _decorated(function: F, mark: Decorated, opened: Callable[[dict[str, object]
         try:
             return opened(bind(signature, args, kwargs))
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
-            return unrecorded(error)
+            return unrecorded(error, mark.contract)
 
     wrapper = wrap(function, open_call, guarded=guard.installed)
     setattr(wrapper, MARK, mark)

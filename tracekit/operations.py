@@ -5,6 +5,9 @@ It lives in a context variable, so that each task and each thread keeps its own 
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Literal
@@ -38,6 +41,8 @@ class Operation:
     parent: Operation | None
     span: otel.OpenSpan
     over: bool = False
+    process: int = field(default_factory=os.getpid)
+    """Which process began it; a forked copy of it never ends it."""
 
     @property
     def parent_span_id(self) -> str | None:
@@ -51,6 +56,16 @@ _current: ContextVar[Operation | None] = ContextVar("tracekit_operation", defaul
 def current() -> Operation | None:
     """The operation under way in this context, if any."""
     return _current.get()
+
+
+@contextmanager
+def nothing_under_way() -> Iterator[None]:
+    """Let what begins inside inherit no place: a pool's workers serve whoever comes."""
+    token = _current.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 class active:  # noqa: N801  # reads as the statement that it opens

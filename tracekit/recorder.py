@@ -99,8 +99,10 @@ class Recorder:
         _recorders.add(self)
 
     def after_fork(self) -> None:
-        """Let go of a lock that another thread may have held at the fork."""
+        """Let go of a lock that another thread may have held, and of runs that go on elsewhere."""
         self._lock = threading.RLock()
+        here = current()
+        self._open_runs = [run for run in self._open_runs if here and run.run is here.run]
 
     def enclosing(self) -> Operation | None:
         """The operation a new one belongs under.
@@ -156,11 +158,11 @@ class Recorder:
         self._guarded(self._write_operation, operation, fact, "argument", fields)
 
     def end(self, operation: Operation, fact: type[Fact], **fields: Any) -> None:
-        """Write that ``operation`` ended; the second time does nothing.
+        """Write that ``operation`` ended; the second time does nothing, nor in a forked copy.
 
         ``observation``, if given, is a Python value or an ``Encoded`` one.
         """
-        if operation.over:
+        if operation.over or operation.process != os.getpid():
             return
         operation.over = True
         self._guarded(self._write_operation, operation, fact, "observation", fields)

@@ -12,9 +12,10 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tracekit import configuration, guard
+from tracekit import carrying, configuration, guard
 from tracekit.canonical import Encoded, JsonValue, encode
 from tracekit.contract import Contract
+from tracekit.errors import CallRefused
 from tracekit.events import (
     AgentBegun,
     AgentEnded,
@@ -161,13 +162,18 @@ class Unrecorded:
         """Record nothing."""
 
 
-def unrecorded(error: Exception) -> Unrecorded:
+def unrecorded(error: Exception, contract: Contract | None = None) -> Unrecorded:
     """Let a call run though nothing can be recorded (no key, say), and tell why once.
 
     A replay that does not know what to answer runs nothing: there ``error`` is raised.
+
+    Raises:
+        CallRefused: the tool may write, and such calls are not to run unrecorded.
     """
     if guard.installed() or configuration.strict():
         raise error
+    if contract is not None and contract.writes and configuration.refuses_writes():
+        raise _refusal(contract, str(error)) from error
     global _complained  # once a process
     if not _complained:
         _complained = True
@@ -203,6 +209,8 @@ def open_step(
     """
     model, provider = fields.get("model_requested"), fields.get("provider")
     operation = recorder.open(kind, actor, run_id=run_id, model=model, provider=provider)
+    if operation.parent is None:
+        carrying.install()
     if kind == "run" and operation.parent is not None:
         fields["parent_run_id"] = operation.parent.run.run_id
     if contract is not None:
@@ -214,7 +222,13 @@ def open_step(
     step = Step(recorder, operation)
     if kind in _GUARDED and guard.installed():
         step.outcome = guard.decide(guard.Question(operation, contract, given, stream))
+    elif recorder.lost and contract and contract.writes and configuration.refuses_writes():
+        step.outcome = guard.Raised(_refusal(contract, "nothing can be recorded just now"), {})
     return step
+
+
+def _refusal(contract: Contract, reason: str) -> CallRefused:
+    return CallRefused(contract.name, rule="on_loss='refuse_writes'", reason=reason)
 
 
 def _joined(items: list[Encoded], *, whole: bool) -> Encoded:

@@ -145,17 +145,34 @@ def test_without_our_context_and_with_two_runs_open_nothing_is_guessed() -> None
 
 
 def test_agents_in_threads_of_a_server_are_runs_of_their_own() -> None:
+    both = threading.Barrier(2)
+
+    @tracekit.agent
+    def serve(n: int) -> int:
+        both.wait()
+        return look(n)
+
+    with recording() as recorded:
+        threads = [threading.Thread(target=serve, args=(n,)) for n in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    runs = recorded.rows("run")
+    assert len({row.run_id for row in runs}) == len({row.trace_id for row in runs}) == 2
+    assert recorded.tree() == [["serve", "look"], ["serve", "look"]]
+
+
+def test_an_agent_in_a_thread_that_an_agent_started_is_its_sub_agent() -> None:
     @tracekit.agent
     def serve(n: int) -> int:
         if n:
             _in_a_thread(lambda: serve(n - 1))
-        return look(n)
+        return n
 
     with recording() as recorded:
         serve(1)
-    runs = recorded.rows("run")
-    assert len({row.run_id for row in runs}) == len({row.trace_id for row in runs}) == 2
-    assert recorded.tree() == [["serve", "look"], ["serve", "look"]]
+    assert recorded.tree() == [["serve", "serve"]]
 
 
 async def test_an_agent_begun_in_what_a_finished_run_left_behind_is_a_run_of_its_own() -> None:
