@@ -25,6 +25,16 @@ _DIGITS = bytes(48 if 48 <= code <= 57 else code for code in range(256))
 """Makes every digit ``0``."""
 
 
+class Contents(NamedTuple):
+    """What stands in a plain value."""
+
+    kinds: set[type]
+    keys: set[str]
+    """Every key of every object in it."""
+    texts: list[str]
+    """Every text in it but the keys."""
+
+
 class Plain(NamedTuple):
     """What a plain value is written as, and what stands in it."""
 
@@ -32,11 +42,7 @@ class Plain(NamedTuple):
     """As ``json_bytes`` writes it."""
     canonical: bytes
     """As ``canonical_bytes`` writes it."""
-    kinds: set[type]
-    keys: set[str]
-    """Every key of every object in it."""
-    texts: list[str]
-    """Every text in it but the keys."""
+    contents: Contents
 
 
 def read_plain(obj: object) -> Plain | None:
@@ -45,19 +51,18 @@ def read_plain(obj: object) -> Plain | None:
     It runs no code of the value's and keeps no reference to it but to its texts.
     """
     try:
-        found = _look_through(obj)
+        found = look_through(obj)
         if found is None:
             return None
-        kinds, keys, texts = found
         data = orjson.dumps(obj, option=_EXACT)  # refuses long integers and lone surrogates
-        if float in kinds and b"null" in data and holds_special_floats([obj]):  # type: ignore[list-item]  # plain
+        if float in found.kinds and b"null" in data and holds_special_floats([obj]):  # type: ignore[list-item]  # plain
             return None
-        return Plain(data, _canonical(obj, data, kinds, keys), kinds, keys, texts)
+        return Plain(data, _canonical(obj, data, found), found)
     except Exception:  # noqa: BLE001  # whatever it is, the careful walk says what becomes of it
         return None
 
 
-def _look_through(obj: object) -> tuple[set[type], set[str], list[str]] | None:
+def look_through(obj: object) -> Contents | None:
     """Collect the types, keys and texts, level by level; None where a type is not plain."""
     level: list[Any] = [obj]
     kinds: set[type] = set()
@@ -72,7 +77,7 @@ def _look_through(obj: object) -> tuple[set[type], set[str], list[str]] | None:
         if str in here:
             texts += [child for child in level if type(child) is str]
         if dict not in here and list not in here:
-            return kinds, keys, texts
+            return Contents(kinds, keys, texts)
         objects = [child for child in level if type(child) is dict] if dict in here else ()
         lists = [child for child in level if type(child) is list] if list in here else ()
         count += sum(map(len, objects)) + sum(map(len, lists))
@@ -83,16 +88,16 @@ def _look_through(obj: object) -> tuple[set[type], set[str], list[str]] | None:
         level = get_referents(*objects, *lists)
 
 
-def _canonical(obj: Any, data: bytes, kinds: set[type], keys: set[str]) -> bytes:
+def _canonical(obj: Any, data: bytes, found: Contents) -> bytes:
     """Write the canonical form; by sorted ``orjson`` only where that gives the same bytes.
 
     A float that RFC 8785 writes otherwise has an exponent, or ends in ``.0``, as ``orjson`` writes
     it. Code points below U+D800 sort like UTF-16 code units.
     """
-    if float in kinds and (_WHOLE_FLOAT.search(data) or b"0e" in data.translate(_DIGITS)):
+    if float in found.kinds and (_WHOLE_FLOAT.search(data) or b"0e" in data.translate(_DIGITS)):
         return canonical_bytes(obj)
-    if dict not in kinds:
+    if dict not in found.kinds:
         return data
-    if not data.isascii() and any(max(key, default="") >= "\ud800" for key in keys):
+    if not data.isascii() and any(max(key, default="") >= "\ud800" for key in found.keys):
         return canonical_bytes(obj)
     return orjson.dumps(obj, option=_SORTED)

@@ -66,6 +66,20 @@ def find_assignments(look: Look) -> Iterator[Span]:
             yield Span(*value, SECRET, crosses=True)
 
 
+def names_secret(look: Look) -> bool:
+    """Whether a name of a secret stands before a sign of assignment, whatever comes after it."""
+    text, low = look.text, look.low
+    if b":" not in low and b"=" not in low:
+        return False
+    for part in _NAME_PARTS:
+        if part in low:
+            for start in _positions(low, part):
+                match = _ASSIGNMENT.match(text, start)
+                if match and name_class(_name_before(text, start) + text[start : match.end(1)]):
+                    return True
+    return False
+
+
 def _positions(text: bytes, part: bytes) -> Iterator[int]:
     position = text.find(part)
     while position >= 0:

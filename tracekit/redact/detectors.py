@@ -49,6 +49,17 @@ class Look:
         self.runs = raw.translate(_RUNS)
         """With every character that tokens are made of as ``x``, and all others as blanks."""
 
+    def may_match(self) -> bool:
+        """Whether any detector is worth running: what they look for, each for itself or in sum."""
+        raw, low = self.raw, self.low
+        if b"@" in raw or (b"/" in raw and (b"://" in raw or b"hooks.slack.com/" in raw)):
+            return True
+        if b"bearer " in low or b"basic " in low or b"PRIVATE KEY-----" in raw:
+            return True
+        if b"AA00" in self.shape:
+            return True
+        return _MANY_DIGITS in self.shape.translate(None, _BETWEEN_DIGITS)
+
 
 @dataclass(frozen=True)
 class Detector:
@@ -148,6 +159,9 @@ def _table(change: Callable[[str], str]) -> bytes:
 _SHAPE = _table(lambda c: "0" if c.isdigit() else "A" if c.isupper() else c)
 _RUNS = _table(lambda c: "x" if c.isalnum() or c in "_-" else " ")
 _LONG_RUN = b"x" * 16
+_MANY_DIGITS = b"0" * 8
+"""No phone or card has fewer, and between its digits stands nothing but the following."""
+_BETWEEN_DIGITS = b" .-()"
 _IBAN_TABLE = (
     "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 "
     "DO28 EE20 EG29 ES24 FI18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 "

@@ -27,11 +27,13 @@ from tracekit.redact.placeholders import (
     number_placeholder,
     placeholder_kind,
 )
+from tracekit.redact.prefilter import Prefilter
 from tracekit.redact.rules import Rules
 from tracekit.redact.text import RuleFailed, TextRedactor
 
 if TYPE_CHECKING:
     from tracekit.canonical import JsonValue
+    from tracekit.canonical.plain import Plain
 
 _SCHEME = re.compile(r"(?i:bearer|basic|token|digest|apikey) +")
 _MASKS = re.compile(r"\**|__REDACTED__|\[REDACTED\]|<fully masked.*>")
@@ -108,6 +110,26 @@ class Redactor:
         self._clean_keys: set[str] = set()
         self._text = TextRedactor(rules, tagger)
         self._idle = not (rules.builtin or rules.fields or rules.patterns or rules.functions)
+        # What a user's path, pattern or function looks for is not known.
+        self._prefilter = (
+            None
+            if rules.paths or rules.patterns or rules.functions
+            else Prefilter(self._is_clean_key, texts=rules.builtin)
+        )
+
+    def finds_nothing(self, plain: Plain, scope: Scope) -> bool:
+        """Whether ``redact`` would certainly change nothing; quick, and never wrong to say so."""
+        if self._idle:
+            return True
+        return self._prefilter is not None and self._prefilter.passes(plain, scope.known)
+
+    def _is_clean_key(self, name: str) -> bool:
+        if normal_name(name) in self.rules.names or (self.rules.builtin and name_class(name)):
+            return False
+        try:
+            return self._text.redact(name, {}, []) == name
+        except RuleFailed:
+            return False
 
     def redact(self, value: JsonValue, *, scope: Scope | None = None) -> Redacted:
         """Return ``value`` without its secrets; if a rule fails, without anything."""

@@ -1,0 +1,125 @@
+"""The prefilter errs to one side only: where it finds nothing, the redactor changes nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracekit.canonical.plain import read_plain
+from tracekit.redact import KeyedTagger, Redactor, Rules, Scope
+
+KEY = b"a key for tests, not for secrets"
+SECRETS = [
+    "mia@firma.test", "+49 170 1234567", "+1 (415) 555-0132", "415-555-0132", "(415) 555-0132",
+    "415.555.0132", "4111 1111 1111 1111", "4111111111111111", "3782 822463 10005",
+    "DE89 3704 0044 0532 0130 00", "GB82WEST12345698765432", "https://user:hunter2@host/x",
+    "postgres://öä:s3cret@db/x", "hooks.slack.com/services/T0/B0/abcdef", "Bearer abc12345",
+    "BASIC dXNlcjpwYXNz", "password=hunter22", "api_key: 'abcd1234'", "X-Api-Key => zzzz9999",
+    "token := abcd1234", "cookie: a=b; c=d", "Authorization: Bearer abcdefgh1",
+    "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----", "sk-" + "a1" * 16,
+    "ghp_" + "a" * 36, "AKIA" + "A" * 16, "eyJhbGciOi.eyJzdWIiOiIx.abc", "hf_" + "a" * 34,
+    "xoxb-1234567890-abc", "AIza" + "b" * 35, "npm_" + "c" * 36, "sk_live_" + "d" * 20,
+    "hunter2-known", "\\npassword=hunter22", "\\nsk-" + "a1" * 16, "otp=123456",
+]  # fmt: skip
+INNOCENT = [
+    "token_usage", "the key: none", "keys", "10.0.0.1:8080", "https://host/path?a=b", "a@b", "+",
+    "2024-01-02 03:04:05", "0.8444218515250481", "AB12", "monkey=business", "{", "[]", "{x}",
+    '{"a": 1}', "deadbeef-1234-1234-1234-123456789012", "redacted", "\\", "\\u0041", "nan",
+]  # fmt: skip
+NAMES = [
+    "password", "api_key", "p a s s w o r d", "token", "tokens", "id", "Cookie", "mia@firma.test",
+    "name", "se\u00e9cret", "4111111111111111", "sk-" + "a1" * 16, "text", "type", "",
+]  # fmt: skip
+GLUE = st.sampled_from(["", " ", "\n", "\t", "\x01", "x", "é", '"', "\\", ".", "-", "n", ","])
+PIECES = st.one_of(st.sampled_from(SECRETS), st.sampled_from(INNOCENT), st.text(max_size=8))
+TEXTS = st.lists(st.tuples(GLUE, PIECES, GLUE).map("".join), max_size=3).map("".join)
+CARDS = [4111111111111111, 378282246310005, -4111111111111111, 5555555555554444]
+NUMBERS = st.one_of(
+    st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(CARDS)
+)
+ATOMS = st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS)
+KEYS = st.one_of(st.sampled_from(NAMES), st.text(max_size=6), TEXTS)
+PLAIN = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(KEYS, inner, max_size=4),
+        inner.map(json.dumps),
+        inner.map(lambda value: " " + json.dumps(value, ensure_ascii=False, indent=1)),
+    ),
+    max_leaves=8,
+)
+KNOWN = {"hunter2-known": "redacted-secret-0123456789abcdef", 'quo"ted-é\n1': "redacted-x"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "known"),
+    [
+        (Rules(), {}),
+        (Rules(), KNOWN),
+        (Rules(fields=("name", "Text")), {}),
+        (Rules(fields=("name",), builtin=False), KNOWN),
+    ],
+)
+@settings(max_examples=1500, deadline=None)
+@given(value=PLAIN)
+def test_what_passes_is_not_changed(rules: Rules, known: dict[str, str], value: Any) -> None:
+    redactor = Redactor(rules, KeyedTagger(KEY))
+    plain = read_plain(value)
+    if plain is None or not redactor.finds_nothing(plain, Scope(dict(known))):
+        return
+    redacted = redactor.redact(value, scope=Scope(dict(known)))
+    assert redacted.value == value
+    assert redacted.count == 0
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda secret: secret,
+        lambda secret: ["x", {"a": [f"see {secret} there"]}],
+        lambda secret: {f"of {secret}": 1},
+        lambda secret: json.dumps({"a": [f"see {secret}"]}),
+        lambda secret: [json.dumps({"a": json.dumps([f"see {secret}"])})],
+        lambda secret: ["harmless", f"{secret}", "and more"],
+    ],
+)
+def test_no_planted_secret_passes(secret: str, place: Any) -> None:
+    redactor = Redactor(Rules(), KeyedTagger(KEY))
+    value = place(secret)
+    scope = Scope({"hunter2-known": "redacted-secret-0123456789abcdef"})
+    if redactor.redact(value, scope=Scope(dict(scope.known))).count == 0:
+        pytest.skip("not a secret in this place")
+    plain = read_plain(value)
+    assert plain is None or not redactor.finds_nothing(plain, scope)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"rows": [{"id": 1, "name": "alpha", "score": 0.8444218515250481, "open": None}]},
+        {"url": "https://host:8080/path", "at": "2024-01-02 03:04:05", "tokens": 7},
+        {"arguments": '{"city": "Bonn", "limit": 3}', "monkey": "business: as usual"},
+    ],
+)
+def test_the_usual_values_pass(value: Any) -> None:
+    plain = read_plain(value)
+    assert plain is not None
+    assert Redactor(Rules(), KeyedTagger(KEY)).finds_nothing(plain, Scope())
+
+
+def test_rules_that_are_not_known_let_nothing_pass() -> None:
+    plain = read_plain({"a": "b"})
+    assert plain is not None
+    for rules in (
+        Rules(fields=("$.a",)),
+        Rules(patterns={"x": "b"}),
+        Rules(functions=(lambda _text: None,)),
+    ):
+        assert not Redactor(rules, KeyedTagger(KEY)).finds_nothing(plain, Scope())
+    assert Redactor(Rules(builtin=False), KeyedTagger(KEY)).finds_nothing(plain, Scope())

@@ -1,0 +1,120 @@
+"""Whether a value can hold a secret at all, asked of all its texts at once.
+
+The one idea: join the texts into one, a line each, and let the detectors look at that. None of them
+sees across the end of a line what it would not see at the end of a text, so what is not found there
+is in none of the texts. It errs to one side only: where nothing is found, the redactor changes
+nothing; what is not understood here may hold a secret.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+import orjson
+
+from tracekit.canonical.plain import Contents, Plain, look_through
+from tracekit.redact.assignments import names_secret
+from tracekit.redact.detectors import DETECTORS, Look, find_forms, find_tokens
+
+_MOST_KEYS = 4096
+_LONGEST_KEY = 120
+_MOST_NESTED = 50
+_DIGITS = bytes(48 if 48 <= code <= 57 else code for code in range(256))
+_LONG_NUMBER = b"0" * 15
+"""The number of a payment card has at least so many digits."""
+_CARD = re.compile(rb"(?<![0-9.])[2-6][0-9]{14,15}(?![0-9.])")
+
+
+class Prefilter:
+    """Says of values that they hold no secret.
+
+    Args:
+        is_clean_key: Whether a key names no secret and holds none.
+        texts: Whether the built-in detectors hold for texts.
+    """
+
+    def __init__(self, is_clean_key: Callable[[str], bool], *, texts: bool) -> None:
+        self._is_clean_key = is_clean_key
+        self._texts = texts
+        self._clean_keys: set[str] = set()
+
+    def passes(self, plain: Plain, known: Mapping[str, str]) -> bool:
+        """Whether there is certainly nothing to redact in ``plain``.
+
+        Args:
+            plain: The value, and what stands in it.
+            known: Secrets learnt elsewhere.
+        """
+        parts = _with_nested(plain.contents)
+        if parts is None or not all(
+            part.keys <= self._clean_keys or self._are_clean(part.keys) for part in parts
+        ):
+            return False
+        joined = "\n".join([text for part in parts for text in part.texts])
+        if known:
+            everything = "\n".join([joined, *(key for part in parts for key in part.keys)])
+            if any(secret in everything for secret in known):
+                return False
+        if self._texts and _may_hold_a_secret(joined):
+            return False
+        numbers = any(int in part.kinds for part in parts)
+        return not (numbers and _may_hold_a_card(plain.data))
+
+    def _are_clean(self, keys: Iterable[str]) -> bool:
+        for key in keys:
+            if key in self._clean_keys:
+                continue
+            if not self._is_clean_key(key):
+                return False
+            if len(key) <= _LONGEST_KEY:
+                if len(self._clean_keys) >= _MOST_KEYS:
+                    self._clean_keys = set()
+                self._clean_keys.add(key)
+        return True
+
+
+def _may_hold_a_secret(joined: str) -> bool:
+    look = Look(joined)
+    if look.may_match() and find_forms(look, DETECTORS):
+        return True
+    return next(find_tokens(look), None) is not None or names_secret(look)
+
+
+def _may_hold_a_card(data: bytes) -> bool:
+    """Whether a number somewhere in the JSON text may be that of a payment card."""
+    return _LONG_NUMBER in data.translate(_DIGITS) and _CARD.search(data) is not None
+
+
+def _with_nested(contents: Contents) -> list[Contents] | None:
+    """Return what stands in the value and in the JSON inside its texts; None where in doubt."""
+    parts = [contents]
+    for part in parts:
+        for text in part.texts:
+            if "{" not in text and "[" not in text:
+                continue
+            stripped = text.strip()
+            if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
+                continue
+            try:
+                inner = look_through(orjson.loads(text))
+            except orjson.JSONDecodeError:
+                if _is_json(text):
+                    return None
+                continue
+            if inner is None or len(parts) > _MOST_NESTED:
+                return None
+            parts.append(inner)
+    return parts
+
+
+def _is_json(text: str) -> bool:
+    """Whether the redactor takes for JSON what ``orjson`` does not: NaN, half characters."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True
