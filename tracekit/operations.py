@@ -5,7 +5,9 @@ It lives in a context variable, so that each task and each thread keeps its own 
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
@@ -15,6 +17,8 @@ from typing import Literal
 from tracekit import conditions, otel
 from tracekit.redact import Scope
 
+_log = logging.getLogger("tracekit")
+_RUN_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 Kind = Literal["run", "agent", "llm_call", "tool_call", "retrieval", "span"]
 
 
@@ -28,6 +32,10 @@ class RunScope:
     secrets: Scope = field(default_factory=Scope)
     """Secrets met in fields of this run, so that they are known in its free text too."""
     over: bool = False
+    called_by: str | None = None
+    """The run that called this one from another process, where that is known."""
+    called_from: str | None = None
+    """The span outside this process that a bare call stands under."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +55,14 @@ class Operation:
     @property
     def parent_span_id(self) -> str | None:
         """The operation around it, where that belongs to the same run."""
-        return self.parent.span_id if self.parent and self.parent.run is self.run else None
+        if self.parent is None:
+            return self.run.called_from
+        return self.parent.span_id if self.parent.run is self.run else None
+
+    @property
+    def parent_run_id(self) -> str | None:
+        """Of a run: the one that called it."""
+        return self.parent.run.run_id if self.parent else self.run.called_by
 
 
 _current: ContextVar[Operation | None] = ContextVar("tracekit_operation", default=None)
@@ -66,6 +81,32 @@ def nothing_under_way() -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+def new_run(kind: Kind, parent: Operation | None, run_id: str | None) -> RunScope:
+    """Open the run of an operation that has none to stand in; its trace may be unknown yet.
+
+    A run stands beneath the one that called, here or from another process. A bare call of another
+    process's run belongs to that run.
+
+    Args:
+        kind: Kind of the operation.
+        parent: What it was called from in this process.
+        run_id: Chosen by the program.
+    """
+    chosen = run_id
+    if run_id is not None and not _RUN_ID.fullmatch(run_id):
+        _log.warning("a run id is 1 to 128 of A-Za-z0-9._-, so this run gets one of its own")
+        chosen = None
+    if parent is not None:
+        return RunScope(chosen or conditions.new_run_id(), parent.run.trace_id)
+    caller = otel.caller()
+    if caller is None:
+        return RunScope(chosen or conditions.new_run_id(), "")
+    if kind == "run" or caller.run_id is None:
+        made = chosen or conditions.new_run_id()
+        return RunScope(made, caller.trace_id, called_by=caller.run_id)
+    return RunScope(caller.run_id, caller.trace_id, called_from=caller.span_id)
 
 
 class active:  # noqa: N801  # reads as the statement that it opens

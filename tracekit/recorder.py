@@ -43,15 +43,14 @@ from tracekit.events import (
     PolicyNoted,
     StateNoted,
 )
-from tracekit.operations import Kind, Operation, RunScope, active, current
-from tracekit.prompts import hash_prompt
+from tracekit.operations import Kind, Operation, RunScope, active, current, new_run
+from tracekit.prompts import prompt_columns
 from tracekit.redact import Redactor, Scope
 from tracekit.sink import Sink
 
 __all__ = ["Kept", "Kind", "Operation", "Recorder", "RunScope", "active", "current", "sound_text"]
 
 _log = logging.getLogger("tracekit")
-_RUN_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _SAID_BY_USERS = frozenset(
     ("task_id", "request_id", "tenant", "operator", "tags", "idempotency_key", "error_message",
      "policy_id", "reason", "evidence_ids")
@@ -133,18 +132,14 @@ class Recorder:
             parent = known if known is not None else self.enclosing()
         # Where our context is at hand, the active span is the parent's or one opened inside it.
         above = parent.span if parent is not None and known is None else None
-        span = otel.NO_SPAN
-        try:
-            span = otel.start_span(
-                kind, actor if kind != "llm_call" else model, provider=provider, parent=above
-            )
-        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
-            self._without_span(error)
+        called = actor if kind != "llm_call" else model
         if kind == "run" or parent is None:
-            trace_id = parent.run.trace_id if parent else span.trace_id or conditions.new_trace_id()
-            run = RunScope(_valid_run_id(run_id) or conditions.new_run_id(), trace_id)
+            run = new_run(kind, parent, run_id)
+            span = self._span(kind, called, above, provider=provider, run_id=run.run_id)
+            run.trace_id = run.trace_id or span.trace_id or conditions.new_trace_id()
         else:
             run = parent.run
+            span = self._span(kind, called, above, provider=provider)
         operation = Operation(
             kind, actor, run, span.span_id or conditions.new_span_id(), parent, span
         )
@@ -152,6 +147,15 @@ class Recorder:
             with self._lock:
                 self._open_runs.append(operation)
         return operation
+
+    def _span(
+        self, kind: str, name: str | None, parent: otel.OpenSpan | None, **said: str | None
+    ) -> otel.OpenSpan:
+        try:
+            return otel.start_span(kind, name, parent=parent, **said)
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            self._without_span(error)
+            return otel.NO_SPAN
 
     def begin(self, operation: Operation, fact: type[Fact], **fields: Any) -> None:
         """Write that ``operation`` began. ``argument``, if given, is a Python value."""
@@ -188,15 +192,19 @@ class Recorder:
         self, operation: Operation, fact: type[Fact], side: str, fields: dict[str, Any]
     ) -> None:
         blobs: list[Blob] = []
+        kept = None
         if side in fields:
             kept = self._keep_or_count(operation, fields, side, blobs)
             if kept is not None and fact is LlmCallBegun:
-                fields |= _prompt_columns(kept.value)
+                fields |= prompt_columns(kept.value)
         if contract := fields.pop("contract_json", None):
             blob = self._contract_blob(contract)
             fields["contract"] = blob.digest
             blobs.append(blob)
-        self._write(operation, operation.span_id, operation.parent_span_id, fact, fields, blobs)
+        parent = operation.parent_span_id
+        made = self._write(operation, operation.span_id, parent, fact, fields, blobs)
+        if operation.span is not otel.NO_SPAN:
+            operation.span.tell(made, kept.value if kept is not None else None)
 
     def _keep_or_count(
         self, operation: Operation, fields: dict[str, Any], name: str, blobs: list[Blob]
@@ -253,7 +261,14 @@ class Recorder:
         for name in ("observation", "before", "after"):
             if name in fields:
                 self._keep_or_count(operation, fields, name, blobs)
-        self._write(operation, conditions.new_span_id(), operation.span_id, fact, fields, blobs)
+        span = otel.NO_SPAN
+        if fact is PolicyNoted and operation.span.span_id is not None:
+            span = self._span("policy", None, operation.span)
+        own = span.span_id or conditions.new_span_id()
+        made = self._write(operation, own, operation.span_id, fact, fields, blobs)
+        if span is not otel.NO_SPAN:
+            span.tell(made, None)
+            span.end({"tracekit.run.id": operation.run.run_id})
 
     def _write(
         self,
@@ -263,13 +278,13 @@ class Recorder:
         fact: type[Fact],
         fields: dict[str, Any],
         blobs: Sequence[Blob],
-    ) -> None:
+    ) -> Fact:
         if not _SAID_BY_USERS.isdisjoint(fields):
             for name in _SAID_BY_USERS & fields.keys():
                 fields[name] = self._without_secrets(fields[name], operation.run.secrets)
         if self.lost:
             self.write_loss(operation)
-        self._put(operation, span_id, parent, fact, fields, blobs)
+        return self._put(operation, span_id, parent, fact, fields, blobs)
 
     def _without_secrets(self, said: Any, secrets: Scope) -> Any:
         if said is None:
@@ -286,7 +301,7 @@ class Recorder:
         fact: type[Fact],
         fields: Mapping[str, Any],
         blobs: Sequence[Blob],
-    ) -> None:
+    ) -> Fact:
         writer, seq = self.sink.stamp()
         made = fact(
             writer=writer,
@@ -299,6 +314,7 @@ class Recorder:
             **fields,
         )
         self.sink.write(made, blobs)
+        return made
 
     def write_loss(self, operation: Operation | None = None) -> None:
         """Write how many events were lost, in the run that lost them; not yet, if that fails too.
@@ -373,25 +389,9 @@ class Recorder:
         self.note(MessageNoted, actor=role, actor_kind=role, observation=content)
 
 
-def _valid_run_id(run_id: str | None) -> str | None:
-    if run_id is None or _RUN_ID.fullmatch(run_id):
-        return run_id
-    _log.warning("a run id is 1 to 128 of A-Za-z0-9._-, so this run gets one of its own")
-    return None
-
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def sound_text(text: str) -> str:
     """Text that can be written: of a lone surrogate (half a character) U+FFFD is left."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
-
-
-def _prompt_columns(request: JsonValue) -> dict[str, str | None]:
-    hashes = hash_prompt(request if isinstance(request, dict) else {"prompt": request})
-    return {
-        "prompt_hash": hashes.prompt,
-        "system_hash": hashes.system,
-        "tools_hash": hashes.tools,
-    }

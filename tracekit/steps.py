@@ -211,8 +211,8 @@ def open_step(
     operation = recorder.open(kind, actor, run_id=run_id, model=model, provider=provider)
     if operation.parent is None:
         carrying.install()
-    if kind == "run" and operation.parent is not None:
-        fields["parent_run_id"] = operation.parent.run.run_id
+    if kind == "run":
+        fields["parent_run_id"] = operation.parent_run_id
     if contract is not None:
         fields |= {"effect": contract.effect, "contract_json": contract_json}
     given = {} if arguments is None else dict(arguments)

@@ -78,7 +78,9 @@ spans = [
      "attributes": dict(s.attributes), "status": s.status.status_code.name}
     for s in exporter.get_finished_spans()
 ]
-print(json.dumps({"events": events, "spans": spans}))
+ids = {r.span_id: r.event_id for r in rows()}
+prompts = {r.span_id: r.prompt_hash for r in rows()}
+print(json.dumps({"events": events, "spans": spans, "ids": ids, "prompts": prompts}))
 """
 )
 SAMPLED_OUT = WITH_SDK.replace(
@@ -164,6 +166,9 @@ def test_names_kinds_and_attributes_are_those_of_the_conventions_and_hold_no_con
         "gen_ai.request.model": "m-1",
         "gen_ai.provider.name": "openai",
         "tracekit.run.id": run_id,
+        "tracekit.event.id": said["ids"][spans[2]["span"]],
+        "tracekit.seq": 5,
+        "tracekit.prompt.hash": said["prompts"][spans[2]["span"]],
     }
     assert spans[5]["attributes"]["error.type"] == "ValueError"
     assert [span["status"] for span in spans] == ["UNSET"] * 5 + ["ERROR", "UNSET"]

@@ -1,0 +1,191 @@
+"""Other people's spans, as they end. Imports the SDK.
+
+A span is handed on when it is over and says which convention it follows; by then its maker has told
+all of it. One that follows none is handed on only if one that does stands beneath it, so that no
+step loses its place. Ours are known by their scope and passed over. Nothing here raises into the
+program, waits, or drops: what is handed on is written before ``end()`` of the span comes back.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
+
+from tracekit.otel.carriers import run_id_in
+from tracekit.otel.reading import Reading, read, told_kind
+from tracekit.otel.values import SpanData, SpanEvent, plain_value
+
+_OURS = "tracekit"
+_MOST_OPEN = 50_000
+"""Spans under way that are remembered; those that never end must not fill the memory."""
+_log = logging.getLogger("tracekit")
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """Where a span stands: known when it begins, in the thread and context that began it."""
+
+    span: Span
+    parent: Place | None
+    run_id: str | None
+    """Of the run it began in, where there was one."""
+    secrets: Any = None
+    """What the receiver remembers of that run."""
+    holds: bool = False
+    """Whether a span that was handed on stands beneath it."""
+    below: set[tuple[str, str]] = field(default_factory=set)
+    """Kind and name of our own operations, and of calls handed on, right beneath it."""
+
+    @property
+    def ours(self) -> bool:
+        """Whether it stands beside an operation of ours."""
+        return _is_ours(self.span)
+
+
+class Receiver(Protocol):
+    """Takes other people's spans."""
+
+    def place(self, run_id: str | None) -> Any:
+        """Remember what is under way now: a span began, in the run ``run_id`` if in any."""
+
+    def receive(self, span: SpanData, reading: Reading, place: Place) -> None:
+        """Keep a span that is over."""
+
+
+class TracekitSpanProcessor(SpanProcessor):
+    """Hands the spans of other instrumentations to a receiver, each as it ends."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._open: OrderedDict[tuple[int, int], Place] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Remember where a span began."""
+        try:
+            self._started(span, parent_context)
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            _complain(error)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Hand a span on that is over."""
+        try:
+            self._ended(span)
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            _complain(error)
+
+    def shutdown(self) -> None:
+        """Forget what is under way."""
+        self._open.clear()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Nothing waits here."""
+        return True
+
+    def _started(self, span: Span, context: Context | None) -> None:
+        above = span.parent
+        with self._lock:
+            parent = self._open.get((above.trace_id, above.span_id)) if above else None
+        run_id = run_id_in(context)
+        place = Place(span, parent, run_id)
+        if not place.ours:
+            place.secrets = self._receiver.place(run_id)
+        elif parent is not None:
+            parent.below.add(told_kind(span.name, span.attributes or {}))
+        ids = span.get_span_context()
+        with self._lock:
+            self._open[ids.trace_id, ids.span_id] = place
+            while len(self._open) > _MOST_OPEN:
+                self._open.popitem(last=False)
+
+    def _ended(self, span: ReadableSpan) -> None:
+        ids = span.get_span_context()
+        if ids is None:
+            return
+        with self._lock:
+            place = self._open.pop((ids.trace_id, ids.span_id), None)
+        if place is None or place.ours:
+            return
+        data = span_data(span)
+        reading = read(data)
+        if not reading.convention and not place.holds:
+            return
+        if _seen_elsewhere(reading, place):
+            reading = reading.as_span()
+        if place.parent is not None:
+            place.parent.holds = True
+            place.parent.below.add((reading.kind, reading.actor))
+        self._receiver.receive(data, reading, place)
+
+
+def _seen_elsewhere(reading: Reading, place: Place) -> bool:
+    """Whether the same call is a row already: ours always, of others the inner model, outer tool.
+
+    Two instrumentations of one call nest. It is one call, so one of the rows is only a span.
+    """
+    mine = (reading.kind, reading.actor)
+    match reading.kind:
+        case "llm_call":  # the inner one is nearer to the provider; names of models differ
+            return any(kind == "llm_call" for kind, _ in place.below) or (
+                place.parent is not None and place.parent.ours and _above(place)[0] == "llm_call"
+            )
+        case "tool_call" | "retrieval":
+            return _above(place) == mine or any(
+                kept == mine for kept in place.below if place.parent is None or kept == mine
+            )
+        case "agent":
+            return (_above(place) == mine and bool(place.parent and place.parent.ours)) or (
+                mine in place.below
+            )
+        case _:
+            return False
+
+
+def _above(place: Place) -> tuple[str, str]:
+    if place.parent is None:
+        return ("", "")
+    above = place.parent.span
+    return told_kind(above.name, above.attributes or {})
+
+
+def _is_ours(span: ReadableSpan) -> bool:
+    scope = span.instrumentation_scope
+    return scope is not None and scope.name == _OURS
+
+
+def span_data(span: ReadableSpan) -> SpanData:
+    """A span of the SDK as plain data."""
+    ids = span.get_span_context()
+    assert ids is not None
+    scope = span.instrumentation_scope
+    return SpanData(
+        trace_id=format_trace_id(ids.trace_id),
+        span_id=format_span_id(ids.span_id),
+        parent_span_id=format_span_id(span.parent.span_id) if span.parent else None,
+        name=span.name,
+        start_ns=span.start_time or 0,
+        end_ns=span.end_time or 0,
+        attributes={name: plain_value(value) for name, value in (span.attributes or {}).items()},
+        events=tuple(
+            SpanEvent(event.name, {n: plain_value(v) for n, v in (event.attributes or {}).items()})
+            for event in span.events
+        ),
+        error=span.status.status_code is StatusCode.ERROR,
+        message=span.status.description,
+        scope=scope.name if scope is not None else "",
+        scope_version=scope.version if scope is not None else None,
+        dropped=span.dropped_attributes + span.dropped_events,
+    )
+
+
+def _complain(error: Exception) -> None:
+    with suppress(Exception):  # a handler of the program's, or no room on the stack
+        _log.warning("tracekit could not record a span: %s", type(error).__name__)
