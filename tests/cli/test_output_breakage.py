@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Call
 from tests.store.made import run
-from tracekit.store import Store, open_store
+from tracekit.canonical import digest_bytes
+from tracekit.events import Blob
+from tracekit.store import Batch, Store, open_store
 
 HOSTILE = "\x1b[31mred\x9b0m\x7f\u202eevil\u2028\ufeff"
 OBEYED = "\x1b\x9b\x7f\u202e\u2028\ufeff"
@@ -60,6 +63,34 @@ def test_numbers_that_json_lacks_and_equal_names_are_kept(call: Call) -> None:
     asked = call("sql", "select 'nan'::float a, 'inf'::float a, -'inf'::float a_1", "--json")
 
     assert _strict(asked.stdout) == [{"a": "NaN", "a_1": "Infinity", "a_1_1": "-Infinity"}]
+
+
+def test_a_value_with_numbers_that_json_lacks_is_shown_as_json(store: Store, call: Call) -> None:
+    odd = run("odd")
+    data = rb'{"x": [NaN, "a \" NaN"], "y": -Infinity}'  # as an imported log may have it
+    blob = Blob(digest=digest_bytes(data), media_type="application/json", data=data)
+    root = replace(odd.events[0], argument_blob=blob.digest, argument_state="captured")
+    store.append(Batch((root, *odd.events[1:]), (*odd.blobs, blob)))
+
+    shown = _strict(call("show", "odd", "--json").stdout)
+
+    assert shown["input"] == {"x": ["NaN", 'a " NaN'], "y": "-Infinity"}
+
+
+def test_an_interrupted_query_is_no_fault(store: Store) -> None:
+    endless = "select sum(a.range * b.range) from range(1000000) a, range(1000000) b"
+    code = (
+        "import os, signal, threading\n"
+        "from tracekit.cli import main\n"
+        "stop = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "threading.Timer(1.5, stop).start()\n"
+        f"main(['sql', {endless!r}, '--store', {str(store.path)!r}])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_bytes_that_are_no_text_are_no_run_and_no_query(call: Call) -> None:

@@ -6,7 +6,6 @@ import base64
 import csv
 import io
 import itertools
-import math
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -159,8 +158,6 @@ def sql_csv(result: SqlResult) -> str:
 
 def json_value(value: Any) -> JsonValue:
     """Give what a database returns as a JSON value; bytes that are no text become base64."""
-    if isinstance(value, float) and not math.isfinite(value):  # JSON has no such number
-        return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, bytes):

@@ -57,6 +57,10 @@ def explained(function: F) -> F:
             sys.exit(MISUSE)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
+        except RuntimeError as error:  # how the database passes a KeyboardInterrupt on
+            if str(error) != "Query interrupted":
+                raise
+            sys.exit(INTERRUPTED)
         except BrokenPipeError:
             _drop_output()
             sys.exit(BROKEN_PIPE)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from tracekit.canonical import JsonValue, json_text
+from tracekit.canonical.text import holds_special_floats
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEPT = {"\n", "\t", "\u200d"}  # the joiner makes one sign of several
@@ -20,6 +21,8 @@ _OBEYED = re.compile(
     "\U000e0000-\U000e007f]"
 )
 """Controls, marks of direction and signs without width; JSON escapes those below a blank."""
+
+_SPECIAL = re.compile(r'"(?:[^"\\]|\\.)*+"|NaN|-?Infinity')
 
 
 def visible(text: str) -> str:
@@ -36,8 +39,14 @@ def _visible(sign: str) -> str:
 
 
 def json_report(value: JsonValue) -> str:
-    """Write JSON for programs that a terminal can show as well."""
-    return escaped(json_text(value))
+    """Write JSON for programs that a terminal can show as well.
+
+    A number that JSON lacks becomes a text: NaN, Infinity.
+    """
+    text = json_text(value)
+    if holds_special_floats(value):
+        text = _SPECIAL.sub(lambda part: part[0] if part[0][0] == '"' else f'"{part[0]}"', text)
+    return escaped(text)
 
 
 def escaped(text: str) -> str:
