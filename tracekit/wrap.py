@@ -72,12 +72,21 @@ def wrap(
     def undecorated(*args: Any, **kwargs: Any) -> Any:
         return (wrapper if guarded() else function)(*args, **kwargs)
 
+    undecorated = _at_home(undecorated, function)
     for made in (wrapper, undecorated):
         functools.update_wrapper(made, function)
         made.__signature__ = _signature(function)  # type: ignore[attr-defined]  # read by inspect
     vars(undecorated).pop("__wrapped__")  # it would lead to the body
     wrapper.__wrapped__ = undecorated  # type: ignore[attr-defined]  # read by inspect
     return wrapper
+
+
+def _at_home(made: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give ``made`` the globals of ``function``: in them its annotations are looked up by name."""
+    names = getattr(inspect.unwrap(function), "__globals__", None)
+    if names is None or not isinstance(made, types.FunctionType):
+        return made
+    return types.FunctionType(made.__code__, names, made.__name__, None, made.__closure__)
 
 
 def shape_of(function: Callable[..., Any]) -> str:

@@ -16,7 +16,7 @@ from replay.tape import RecordedPrompt, Tape, is_servable, prompt_key
 from tracekit import jsontree
 from tracekit.canonical import JsonValue, digest
 from tracekit.events import Rung
-from tracekit.prompts import hash_prompt
+from tracekit.prompts import hash_prompt, is_conversation
 from tracekit.trajectory import Observation
 
 _Key = tuple[str, str]
@@ -106,7 +106,7 @@ class PromptPlayer:
         not say of whom: two functions may be given the same arguments, so it counts within one name
         only. Where both sides have hashes, equal prompts have equal ones and digests add nothing.
         """
-        chat = isinstance(prompt, dict) and isinstance(prompt.get("messages"), list)
+        chat = is_conversation(prompt)
         if prompt_hash is not None:
             yield "" if chat else name, prompt_hash
         needed = prompt_hash is None or not self._hashed
@@ -188,7 +188,7 @@ class PromptPlayer:
         )
 
 
-def _hash(prompt: JsonValue) -> str:
+def _hash(prompt: JsonValue) -> str | None:
     return hash_prompt(prompt if isinstance(prompt, dict) else {"prompt": prompt}).prompt
 
 

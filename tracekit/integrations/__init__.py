@@ -12,12 +12,20 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import ModuleType
 
-_INTEGRATIONS = {"openai": "tracekit.integrations.openai"}
-"""Library → module of ours; its ``instrument`` may be called any number of times."""
+_INTEGRATIONS = {
+    "openai": "tracekit.integrations.openai",
+    "langchain_core.tools.base": "tracekit.integrations.langchain_tools",
+    "langchain_core.language_models.chat_models": "tracekit.integrations.langchain_models",
+}
+"""Module of a library → module of ours; its ``instrument`` may be called any number of times."""
+_VERSIONS = {"openai": ((1, 60), (4,)), "langchain_core": ((1,), (2,))}
+"""Library → from which version it is known, and up to which it is not any more."""
 _done: set[str] = set()
+_checked: set[str] = set()
 _strict = False
 _log = logging.getLogger("tracekit")
 
@@ -44,12 +52,31 @@ def _initialised(module: ModuleType) -> bool:
 
 def _instrument(library: str) -> None:
     _done.add(library)
+    _check_version(library.partition(".")[0])
     try:
         import_module(_INTEGRATIONS[library]).instrument()
     except Exception as error:  # the traced program is never the victim
         if _strict:
             raise
         _log.warning("tracekit cannot record calls of %s: %s", library, error)
+
+
+def _check_version(library: str) -> None:
+    """Warn once of a version that nobody has tried; it may work all the same."""
+    if library in _checked:
+        return
+    _checked.add(library)
+    try:
+        found = version(library)
+        numbers = tuple(int(number) for number in found.split(".")[:2])
+    except (PackageNotFoundError, ValueError):
+        return  # a copy without metadata, or a version of the user's own
+    first, end = _VERSIONS[library]
+    if not first <= numbers < end:
+        _log.warning(
+            "tracekit is not tested with %s %s: calls may be recorded in part, or not at all",
+            library, found,
+        )  # fmt: skip
 
 
 class _Watcher(MetaPathFinder):

@@ -1,0 +1,132 @@
+"""Records the chat models of LangChain, and answers them in a replay.
+
+The step stands around what every chat model implements (``_generate``, ``_stream`` and their async
+forms): caches, rate limits, callbacks and streaming handlers are LangChain's own in a replay as
+well, and a reply from the cache is no request. A client that is recorded by itself is not recorded
+again beneath a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.language_models.chat_models import BaseChatModel, generate_from_stream
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+
+from tracekit import guard
+from tracekit.canonical import JsonValue
+from tracekit.configuration import recorder
+from tracekit.errors import NotReplayable
+from tracekit.integrations import chat, nesting
+from tracekit.integrations.langchain_messages import (
+    chunk_of,
+    reply_of,
+    request_of,
+    response_of,
+    result_of,
+)
+from tracekit.steps import Step, Unrecorded, open_step, unrecorded
+from tracekit.wrap import wrap
+
+_METHODS = ("_generate", "_agenerate", "_stream", "_astream")
+
+
+def instrument() -> None:
+    """Record every chat model of this process from now on; doing it again changes nothing."""
+    nesting.wrap_methods(BaseChatModel, _METHODS, _wrapped)
+
+
+def _wrapped(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def open_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Step | Unrecorded:
+        model = args[0]
+        if nesting.inside(model):
+            return Unrecorded()
+        try:
+            return _opened(model, args[1:], kwargs, stream=name.endswith("stream"))
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            return unrecorded(error)
+
+    return wrap(method, open_call, guarded=guard.installed)
+
+
+def _opened(
+    model: BaseChatModel, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, stream: bool
+) -> Step | Unrecorded:
+    own = recorder()
+    if own.enclosing() is None and not guard.installed():
+        return Unrecorded()
+    given = {**dict(zip(("messages", "stop", "run_manager"), args, strict=False)), **kwargs}
+    messages, stop = given.pop("messages"), given.pop("stop", None)
+    given.pop("run_manager", None)
+    params: Mapping[str, Any] = model._get_ls_params(stop=stop, **given)
+    name = str(params.get("ls_model_name") or type(model).__name__)
+    request = request_of(messages, {**params, "ls_model_name": name}, given)
+    step = open_step(
+        own,
+        "llm_call",
+        name,
+        request,
+        stream=stream,
+        model_requested=name,
+        provider=params.get("ls_provider"),
+    )
+    made = ModelStep.of(step, model)
+    made.streams = stream
+    return made
+
+
+@dataclass
+class ModelStep(nesting.FrameworkStep):
+    """A request to a chat model under way."""
+
+    streams: bool = False
+    """Whether the reply is read in pieces."""
+    pieces: list[ChatGenerationChunk] = field(default_factory=list)
+
+    def answer(self) -> Any:
+        """Return or raise what answers the request, in LangChain's own classes."""
+        result = ChatResult(generations=[])
+        if isinstance(self.outcome, guard.Served):
+            value, fields = self.outcome.value, self.outcome.fields
+            try:
+                response = response_of(value, model=self.operation.actor)
+                result = result_of(response)
+            except NotReplayable as error:
+                self.outcome = guard.Raised(error, fields)
+            else:
+                self.outcome = guard.Served(response, {**chat.ended_columns(response), **fields})
+        super().answer()
+        return [chunk_of(result)] if self.streams else result
+
+    def item(self, value: object) -> None:
+        """Keep a piece of the reply."""
+        if isinstance(value, ChatGenerationChunk):
+            self.pieces.append(value)
+
+    def end(self, value: object) -> None:
+        """Record the reply."""
+        self._end_with(value)
+
+    def end_stream(self, *, complete: bool, returned: object = None) -> None:
+        """Record the pieces as one reply; a partial read is recorded as partial."""
+        marks: dict[str, JsonValue] = {"stream": True}
+        if not complete:
+            marks["partial"] = True
+        pieces, self.pieces = self.pieces, []
+        self._end_with(pieces, attributes=marks)
+
+    def _end_with(self, value: object, **fields: Any) -> None:
+        try:
+            fields["observation"] = reply = _reply(value)
+            self.fields = {**chat.ended_columns(reply), **self.fields}
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            self.recorder.note_fault(error, self.operation)
+        self._end(status="ok", **fields)
+
+
+def _reply(value: object) -> Any:
+    if isinstance(value, list):
+        value = generate_from_stream(iter(value)) if value else ChatResult(generations=[])
+    return reply_of(value) if isinstance(value, ChatResult) else value

@@ -1,0 +1,199 @@
+"""Records the tools of LangChain, and answers them in a replay.
+
+``run`` and ``arun`` validate what they are given, call ``_run`` or ``_arun`` and make a message of
+the result. The step stands around that inner call: its arguments are the validated ones, its
+observation is what the tool returned, and callbacks, error handling and message are LangChain's own
+in a replay as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+from weakref import ref
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools.base import BaseTool, InjectedToolArg
+
+from tracekit import guard
+from tracekit.canonical import JsonValue
+from tracekit.configuration import recorder
+from tracekit.contract import Contract, bind, contract_of
+from tracekit.integrations import nesting
+from tracekit.integrations.langchain import effect_of
+from tracekit.steps import Step, Unrecorded, open_step, unrecorded
+from tracekit.wrap import wrap
+
+_DECORATED = "__tracekit__"
+"""Attribute of a function that tracekit's own decorators record."""
+_PLUMBING = ("config", "run_manager", "callbacks")
+"""Parameters of the inner methods that are LangChain's."""
+_VARIABLE = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+_known: dict[int, tuple[ref[BaseTool], tuple[object, ...], Contract, str]] = {}
+
+
+def instrument() -> None:
+    """Record every tool of this process from now on; doing it again changes nothing."""
+    nesting.wrap_methods(BaseTool, ("_run", "_arun"), _wrapped)
+    if not hasattr(BaseTool.run, "__wrapped__"):
+        setattr(BaseTool, "run", _entering(BaseTool.run))  # noqa: B010  # a method, which may not be assigned to
+        setattr(BaseTool, "arun", _entering_async(BaseTool.arun))  # noqa: B010  # as above
+
+
+def _entering(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with nesting.entering(asked_as=kwargs.get("tool_call_id")):
+            return original(*args, **kwargs)
+
+    return run
+
+
+def _entering_async(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def arun(*args: Any, **kwargs: Any) -> Any:
+        with nesting.entering(asked_as=kwargs.get("tool_call_id")):
+            return await original(*args, **kwargs)
+
+    return arun
+
+
+def _wrapped(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def open_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Step | Unrecorded:
+        tool, given = args[0], args[1:]
+        body = _body(tool, name) or functools.partial(method, tool)
+        if nesting.inside(tool) or hasattr(body, _DECORATED):
+            return Unrecorded()
+        try:
+            return _opened(tool, body, given, kwargs)
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            return unrecorded(error)
+
+    return wrap(method, open_call, guarded=guard.installed)
+
+
+def _body(tool: BaseTool, method: str) -> Callable[..., Any] | None:
+    """The function that a tool was made from; None where its class is the tool."""
+    names = ("coroutine", "func") if method == "_arun" else ("func", "coroutine")
+    found = (getattr(tool, name, None) for name in names)
+    return next((function for function in found if callable(function)), None)
+
+
+def _opened(
+    tool: BaseTool, body: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Step | Unrecorded:
+    own = recorder()
+    if own.enclosing() is None and not guard.installed():
+        return Unrecorded()
+    contract, text = _contract(tool, body)
+    step = open_step(
+        own,
+        "tool_call",
+        tool.name,
+        _arguments(body, args, kwargs),
+        contract=contract,
+        contract_json=text,
+        tool_call_id=nesting.asked_as(),
+    )
+    return nesting.FrameworkStep.of(step, tool)
+
+
+def _arguments(
+    body: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, object]:
+    """The bound arguments, without what LangChain itself hands in."""
+    signature, hidden = _signature(body)
+    given = {name: value for name, value in kwargs.items() if name not in hidden}
+    if signature is None:
+        return {**({"args": list(args)} if args else {}), **given}
+    arguments = bind(signature, args, given)
+    for parameter in signature.parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            # What a model gives such a tool are arguments like any other.
+            more = arguments.pop(parameter.name, {})
+            arguments |= more if isinstance(more, dict) else {}
+    return arguments
+
+
+def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature | None, frozenset[str]]:
+    try:
+        return _read_signature(function)
+    except TypeError:  # cannot be hashed
+        return _read_signature.__wrapped__(function)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_signature(
+    function: Callable[..., Any],
+) -> tuple[inspect.Signature | None, frozenset[str]]:
+    """The parameters that say what is done, and the names of those that LangChain fills in."""
+    plain = function.func if isinstance(function, functools.partial) else function
+    try:
+        hints = typing.get_type_hints(plain, include_extras=True)
+    except Exception:  # noqa: BLE001  # annotations that cannot be read name nothing of LangChain's
+        hints = {}
+    hidden = frozenset(name for name, hint in hints.items() if _injected(hint)).union(_PLUMBING)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None, hidden
+    kept = [p for name, p in signature.parameters.items() if name not in hidden]
+    return signature.replace(parameters=kept), hidden
+
+
+def _injected(hint: object) -> bool:
+    """Whether LangChain fills in a parameter from its own run: configuration, state, store, ids.
+
+    What the user's code injects (plain ``InjectedToolArg``) says what is done, and is kept.
+    """
+    kinds = [hint, typing.get_origin(hint), *getattr(hint, "__metadata__", ())]
+    for inner in typing.get_args(hint):
+        kinds += [inner, typing.get_origin(inner)]
+    classes = [kind if isinstance(kind, type) else type(kind) for kind in kinds]
+    return any(
+        cls is RunnableConfig
+        or (issubclass(cls, InjectedToolArg) and cls is not InjectedToolArg)
+        or any(base.__name__ == "_DirectlyInjectedToolArg" for base in cls.__mro__)
+        for cls in classes
+    )
+
+
+def _contract(tool: BaseTool, body: Callable[..., Any]) -> tuple[Contract, str]:
+    """What ``tool`` declares, made once as long as it says the same."""
+    says = (tool.name, tool.description, effect_of(tool.name), id(tool.args_schema))
+    known = _known.get(id(tool))
+    if known is not None and known[0]() is tool and known[1] == says:
+        return known[2], known[3]
+    signature, _ = _signature(body)
+    contract = contract_of(
+        _standing_for(signature),
+        name=tool.name,
+        purpose=tool.description,
+        effect=effect_of(tool.name),
+        argument_schema=_schema(tool),
+    )
+    if signature is None or any(p.kind in _VARIABLE for p in signature.parameters.values()):
+        contract = contract.model_copy(update={"parameters": None})
+    text = contract.model_dump_json()
+    key = id(tool)
+    _known[key] = (ref(tool, lambda _: _known.pop(key, None) and None), says, contract, text)
+    return contract, text
+
+
+def _standing_for(signature: inspect.Signature | None) -> Callable[..., None]:
+    def declared() -> None:
+        """Has the parameters of a tool; is never called."""
+
+    declared.__signature__ = signature  # type: ignore[attr-defined]  # read by inspect
+    return declared
+
+
+def _schema(tool: BaseTool) -> dict[str, JsonValue] | None:
+    schema: Any = tool.tool_call_schema
+    if isinstance(schema, dict):
+        return dict(schema)
+    made: dict[str, JsonValue] = schema.model_json_schema()
+    return made
