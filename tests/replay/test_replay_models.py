@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import tracekit
-from fixtures.agents import sre
+from fixtures.agents import oncall_responses, sre
 from fixtures.model_server import ModelServer
 from replay import ReplayOptions, ReplayResult, replay_run
+from replay.diff import diff
 
 RUN = "sre-run"
 
@@ -116,3 +117,32 @@ def test_locked_without_a_model_for_a_changed_prompt_is_inconclusive(store: Path
 
     assert result.verdict.kind == "inconclusive"
     assert "prompt changed, no model" in result.verdict.reasons[0]
+
+
+def test_an_agent_on_the_responses_api_is_replayed_like_any_other(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    tracekit.configure(store=tmp_path / "store")
+    with tracekit.run(run_id="r"):
+        said = oncall_responses.hasty(sre.QUESTION)
+    tracekit.configure(store=tmp_path / "elsewhere")
+    assert "I rolled checkout-api back" in said
+
+    def replayed(name: str, **options: object) -> ReplayResult:
+        return replay_run(
+            "r",
+            planner=f"fixtures.agents.oncall_responses:{name}",
+            store=tmp_path / "store",
+            options=ReplayOptions(**options),  # type: ignore[arg-type]  # as each call spells them
+        )
+
+    asked = len(server.requests)
+    same = replayed("hasty")
+    assert (same.verdict.kind, len(server.requests)) == ("pass", asked)
+    assert same.trajectory is not None
+    assert diff(same.recorded, same.trajectory).same
+    assert "deploy.rollback" in tools(same)
+    other = replayed("careful", model="live")
+    assert other.verdict.kind == "pass"
+    assert "deploy.rollback" not in tools(other)
+    assert [call.tool for call in other.missing] == ["deploy.rollback"]

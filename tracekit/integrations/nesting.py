@@ -64,7 +64,8 @@ class FrameworkStep(Step):
     def active(self) -> Iterator[None]:
         """Make the step the parent of what runs inside, and keep that from being a call again."""
         model = self.operation.kind == "llm_call"
-        with super().active(), _set(_inside, self.subject), _set(_model, model):
+        inner = _set(_inside, self.subject), _set(_model, model), _set(_asked_as, None)
+        with super().active(), inner[0], inner[1], inner[2]:
             yield
 
 
