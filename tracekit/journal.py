@@ -4,6 +4,9 @@ A line is a fact, or a blob that a later fact names. Each fact and the blobs it 
 operating system in one unbuffered write, so a kill loses nothing that had returned and tears at
 most the last line. The owner holds a lock on its file for as long as it lives; whoever can take
 that lock knows that the owner is gone, even where its process id is in use again.
+
+A file that is full or old is followed by another one, which is there and locked before the full one
+is let go of: a process that lives always has a locked file.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import socket
 import threading
 import weakref
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -27,18 +30,31 @@ from pydantic_core import PydanticSerializationError
 
 from tracekit import conditions
 from tracekit.canonical import digest_bytes
+from tracekit.drafts import Draft
 from tracekit.events import FACT, SCHEMA_VERSION, Blob, Fact, LossNoted
 
 Durability = Literal["os", "disk"]
+MAX_BYTES = 32 << 20
+MAX_AGE_NS = 3_600_000_000_000
+"""A file that has grown so big, or whose first fact is so old, is followed by another one."""
 _open_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
 
 
 class Journal:
     """The journal of this process in ``folder``; the file appears with the first fact."""
 
-    def __init__(self, folder: Path, *, durability: Durability = "os") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        durability: Durability = "os",
+        max_bytes: int = MAX_BYTES,
+        max_age_ns: int = MAX_AGE_NS,
+    ) -> None:
         self.folder = folder
         self._durability = durability
+        self._max_bytes = max_bytes
+        self._max_age_ns = max_age_ns
         self._begin_anew()
         _open_journals.add(self)
 
@@ -50,15 +66,23 @@ class Journal:
         self._busy = False
         self._waiting: list[bytes] = []
         self._kept: set[str] = set()
-        self._written = 0
+        self._written = self._size = 0
+        self._oldest_ns: int | None = None
+        self._part = 1
+        self._syncing = threading.RLock()
+        self._sync_fd: int | None = None
+        self._appended = self._synced = 0
         self._numbers = itertools.count()
         host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:40] or "host"
         self.writer = f"{host}-{os.getpid()}-{conditions.now_ns()}"
 
     @property
     def path(self) -> Path:
-        """The file of this process."""
-        return self.folder / f"{self.writer}.jsonl"
+        """The file that this process writes to."""
+        return self._path(self._part)
+
+    def _path(self, part: int) -> Path:
+        return self.folder / f"{self.writer}{f'.p{part:06}' if part > 1 else ''}.jsonl"
 
     def stamp(self) -> tuple[str, int]:
         """Name the writer and number the next fact."""
@@ -70,6 +94,13 @@ class Journal:
         Raises:
             OSError: they could not be written (disk full, folder gone, read-only).
         """
+        self._write(fact, blobs)
+
+    def write_draft(self, draft: Draft, blobs: Sequence[Blob]) -> None:
+        """Append a fact that is no model yet; else as ``write``."""
+        self._write(draft, blobs)
+
+    def _write(self, fact: Fact | Draft, blobs: Sequence[Blob]) -> None:
         with self._lock:
             gone = self._let_go_of_a_deleted_file()
             fresh = [blob for blob in blobs if blob.digest not in self._kept]
@@ -80,15 +111,72 @@ class Journal:
             self._append(b"".join(lines))
             self._kept.update(blob.digest for blob in fresh)
             self._written += 1
+            self._appended = appended = self._appended + 1
+            if self._oldest_ns is None:
+                self._oldest_ns = fact.timestamp_ns
+            elif (
+                self._size >= self._max_bytes
+                or fact.timestamp_ns - self._oldest_ns >= self._max_age_ns
+            ):
+                self._turn_over()
+        if self._durability == "disk":
+            self._sync(appended)
 
     def _let_go_of_a_deleted_file(self) -> int:
         """Begin another file where somebody deleted ours; how many facts went with it."""
         if self._fd is None or self._busy or os.fstat(self._fd).st_nlink:
             return 0
         os.close(self._fd)
-        gone, self._written = self._written, 0
-        self._fd, self._torn, self._kept = None, False, set()
+        gone = self._written
+        self._begin_file(None)
         return gone
+
+    def _begin_file(self, fd: int | None) -> None:
+        self._fd, self._torn, self._kept = fd, False, set()
+        self._written, self._size, self._oldest_ns = 0, 0, None
+
+    def _turn_over(self) -> None:
+        """Go on in another file; as long as none can be made, in this one."""
+        if self._busy or self._fd is None:
+            return
+        try:
+            following = self._create(self._path(self._part + 1))
+        except OSError:
+            return
+        try:
+            header = self._header()
+            if os.write(following, header) < len(header):
+                raise OSError("no room for the first line")
+            if self._durability == "disk":
+                os.fdatasync(self._fd)
+                self._synced = self._appended
+        except OSError:
+            os.close(following)
+            self._path(self._part + 1).unlink(missing_ok=True)
+            return
+        os.close(self._fd)
+        self._part += 1
+        self._begin_file(following)
+
+    def _sync(self, appended: int) -> None:
+        """Wait until what was appended is on the disk; one wait serves all who wait meanwhile.
+
+        Raises:
+            OSError: the disk could not take it.
+        """
+        with self._syncing:
+            if self._synced >= appended:
+                return
+            with self._lock:
+                if self._fd is None:
+                    return
+                reached, self._sync_fd = self._appended, os.dup(self._fd)
+            try:
+                os.fdatasync(self._sync_fd)
+                self._synced = reached
+            finally:
+                os.close(self._sync_fd)
+                self._sync_fd = None
 
     def _append(self, data: bytes) -> None:
         if self._busy:  # we are inside the writing of another line: it has to be whole first
@@ -101,14 +189,11 @@ class Journal:
                 self._write_whole(self._waiting.pop(0))
         finally:
             self._busy = False
-        if self._durability == "disk" and self._fd is not None:
-            os.fdatasync(self._fd)
 
     def _write_whole(self, data: bytes) -> None:
         if self._fd is None:
-            self._fd = self._create()
-            header = {"schema_version": SCHEMA_VERSION, "writer": self.writer, "pid": os.getpid()}
-            data = orjson.dumps({"journal": header}) + b"\n" + data
+            self._fd = self._create(self.path)
+            data = self._header() + data
         if self._torn:
             data = b"\n" + data
         view = memoryview(data)
@@ -116,16 +201,23 @@ class Journal:
             while view:
                 view = view[os.write(self._fd, view) :]
         finally:
+            self._size += len(data) - len(view)
             # What stands before a fault must not run into the next line.
             self._torn = bool(view) and (self._torn or len(view) < len(data))
 
-    def _create(self) -> int:
+    def _header(self) -> bytes:
+        header = {"schema_version": SCHEMA_VERSION, "writer": self.writer, "pid": os.getpid()}
+        return orjson.dumps({"journal": header}) + b"\n"
+
+    def _create(self, path: Path) -> int:
         for folder in (self.folder.parent, self.folder):  # parents get the usual mode
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        fd = os.open(self.path, flags, 0o600)
+        fd = os.open(path, flags, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
+            if self._durability == "disk":
+                _flush(self.folder)
         except OSError:
             os.close(fd)
             raise
@@ -140,8 +232,9 @@ class Journal:
 
     def after_fork(self) -> None:
         """Begin a file of our own: the inherited one, and its lock, are the parent's."""
-        if self._fd is not None:
-            os.close(self._fd)
+        for fd in (self._fd, self._sync_fd):
+            if fd is not None:
+                os.close(fd)
         self._begin_anew()
 
 
@@ -153,7 +246,41 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _fact_line(fact: Fact) -> bytes:
+def _flush(folder: Path) -> None:
+    """Put the names in ``folder`` on the disk."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def part_of(content: JournalContent, facts: Sequence[Fact]) -> bytes:
+    """Write some facts of a journal, and the blobs that they name, as a journal of their own."""
+    header = {"schema_version": content.schema_version}
+    named = {digest for fact in facts for digest in _named(fact)}
+    lines = [orjson.dumps({"journal": header}) + b"\n"]
+    lines += [_blob_line(blob) for digest, blob in content.blobs.items() if digest in named]
+    return b"".join(lines + [_fact_line(fact) for fact in facts])
+
+
+def _named(fact: Fact) -> Iterator[str | None]:
+    for name in ("argument", "observation", "before", "after"):
+        yield getattr(getattr(fact, name, None), "blob", None)
+    yield getattr(fact, "contract", None)
+
+
+def writer_of(path: Path) -> str:
+    """Name the process that writes ``path``; all its files have that name in common."""
+    return path.name.partition(".")[0]
+
+
+def _fact_line(fact: Fact | Draft) -> bytes:
+    if isinstance(fact, Draft):
+        try:
+            return fact.line() + b"\n"
+        except TypeError:  # half a character in some name
+            fact = fact.fact()
     try:
         body = fact.model_dump_json(exclude_defaults=True).encode()
     except PydanticSerializationError:  # half a character in some name: U+FFFD is left of it
@@ -172,7 +299,8 @@ def _sound(value: Any) -> Any:
     return value
 
 
-def _loss(fact: Fact, count: int, *, seq: int) -> LossNoted:
+def _loss(fact: Fact | Draft, count: int, *, seq: int) -> LossNoted:
+    fact = fact.fact() if isinstance(fact, Draft) else fact
     return LossNoted(
         writer=fact.writer,
         seq=seq,

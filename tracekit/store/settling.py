@@ -2,20 +2,30 @@
 
 The rows are committed first and the journal is removed after, so that a kill in between leaves
 both: whoever settles next finds the rows kept already and only removes the journal.
+
+A process that fills a file goes on in another one, so an operation may begin in one file and end in
+a later one. Until that one can be settled too, its begin is held back: what is left of the first
+file then is a short one with nothing but begins and what was noted under them.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tracekit.conditions import Conditions
-from tracekit.events import SCHEMA_VERSION
-from tracekit.journal import JournalContent, owner_alive, read_journal
-from tracekit.store.folder import Folder, locked, make_folder
+from tracekit.events import SCHEMA_VERSION, Event
+from tracekit.journal import (
+    JournalContent,
+    owner_alive,
+    part_of,
+    read_journal,
+    writer_of,
+)
+from tracekit.store.folder import Folder, locked, make_folder, publish
 from tracekit.store.live import join, journals
 from tracekit.store.types import Batch, Settled
 
@@ -43,8 +53,9 @@ def settle(folder: Folder, append: Callable[[Batch], int], *, wait: bool) -> Set
             if not held:
                 return Settled(live=live, skipped="another process is writing to the store")
             moved = events = 0
+            held_back: list[Path] = []
             for chunk in _chunks(waiting):
-                count, rows = _settle_chunk(folder, append, chunk)
+                count, rows, held_back = _settle_chunk(folder, append, [*held_back, *chunk])
                 moved += count
                 events += rows
             return Settled(journals=moved, live=live, events=events)
@@ -68,7 +79,8 @@ def _chunks(paths: list[Path]) -> Iterator[list[Path]]:
 
 def _settle_chunk(
     folder: Folder, append: Callable[[Batch], int], paths: list[Path]
-) -> tuple[int, int]:
+) -> tuple[int, int, list[Path]]:
+    """Settle some journals: how many are gone, how many rows are new, what is held back."""
     with ExitStack() as claims:
         contents: dict[Path, JournalContent] = {}
         for path in paths:
@@ -77,13 +89,23 @@ def _settle_chunk(
                 if content.schema_version <= SCHEMA_VERSION:
                     contents[path] = content
         if not contents:
-            return 0, 0
+            return 0, 0, []
         joined = join(contents)
-        rows = tuple(row for run in joined.events.values() for row in run)
-        added = append(Batch(rows, tuple(joined.blobs.values())))
-        for path, content in contents.items():
-            _retire(folder, path, content)
-        return len(contents), added
+        going_on = {writer_of(path) for path in journals(folder) if path not in contents}
+        rows = [row for run in joined.events.values() for row in run]
+        whole = tuple(row for row in rows if not (_is_open(row) and row.writer in going_on))
+        added = append(Batch(whole, tuple(joined.blobs.values())))
+        under_way = {
+            (row.run_id, row.span_id) for row in rows if _is_open(row) and row.writer in going_on
+        }
+        held_back = [
+            path for path in contents if not _retire(folder, path, contents[path], under_way)
+        ]
+        return len(contents) - len(held_back), added, held_back
+
+
+def _is_open(row: Event) -> bool:
+    return row.ts_end_ns is None
 
 
 @contextmanager
@@ -113,10 +135,34 @@ def _claimed(path: Path) -> Iterator[bool]:
         os.close(fd)
 
 
-def _retire(folder: Folder, path: Path, content: JournalContent) -> None:
-    """Remove a settled journal; one with lines that nobody could read is put aside instead."""
-    if not content.damage:
+def _retire(
+    folder: Folder,
+    path: Path,
+    content: JournalContent,
+    under_way: Container[tuple[str, str | None]],
+) -> bool:
+    """Remove a settled journal but for what is ``under_way``; False where something is left of it.
+
+    One with lines that nobody could read is put aside instead, or left whole until then.
+    """
+    left = [
+        fact
+        for fact in content.facts
+        if (fact.fact.endswith(".begun") and (fact.run_id, fact.span_id) in under_way)
+        or (fact.fact.endswith(".noted") and (fact.run_id, fact.parent_span_id) in under_way)
+    ]
+    if not left and not content.damage:
         path.unlink(missing_ok=True)
-        return
-    make_folder(folder.damaged)
-    os.replace(path, folder.damaged / path.name)
+        return True
+    if not left:
+        make_folder(folder.damaged)
+        os.replace(path, folder.damaged / path.name)
+        return True
+    if not content.damage and len(left) < len(content.facts):
+        lines = part_of(content, left)
+        publish([(path, lambda temporary: _write_bytes(temporary, lines))])
+    return False
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
