@@ -40,6 +40,7 @@ from tracekit.journal import Journal
 from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
 from tracekit.sink import MemorySink, Sink
 from tracekit.store import Store, open_store
+from tracekit.store.places import journal_folder
 from tracekit.trajectory import Trajectory
 
 _DUMMY_ENVIRONMENT = {"OPENAI_API_KEY": "not-needed-in-a-replay"}
@@ -108,7 +109,7 @@ def replay_run(
         store if not isinstance(store, (str, Path, type(None))) else open_store(store_path(store))
     )
     recorded = kept.trajectory(kept.resolve(run_id))
-    journal = Journal(kept.path / "journal")
+    journal = Journal(journal_folder(kept.path))
     try:
         with Replayer(planner, options or ReplayOptions()) as replayer:
             return replayer.replay(recorded, sink=journal)

@@ -33,6 +33,9 @@ COMMANDS: dict[str, CommandLine] = {
     "compact": CommandLine(
         "tracekit.cli.keeping:compact", "Settle journals, join small files and remove left-overs."
     ),
+    "convert": CommandLine(
+        "tracekit.cli.converting:convert", "Make a DuckDB file of a folder store, or the reverse."
+    ),
     "diff": CommandLine(
         "tracekit.cli.comparing:diff", "Compare two runs and name the first step where they part."
     ),

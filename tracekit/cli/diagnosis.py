@@ -13,6 +13,7 @@ from tracekit.errors import RedactionKeyError
 from tracekit.journal import owner_alive
 from tracekit.redact import KeyedTagger, load_key
 from tracekit.store import Store
+from tracekit.store.places import is_database, journal_folder
 
 _PACKAGES = ("tracekit-replay", "duckdb", "pyarrow", "pydantic", "opentelemetry-sdk")
 _MANY_BATCHES = 200
@@ -36,16 +37,18 @@ class Diagnosis:
 def diagnose(store: Store) -> Diagnosis:
     """Look at a store; nothing is changed."""
     path = store.path
-    batches = len(list((path / "runs").glob("[!.]*.parquet")))
+    single = is_database(path)
+    batches = 0 if single else len(list((path / "runs").glob("[!.]*.parquet")))
     (runs, events), *_ = store.sql(
         "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM events)"
     ).rows
     losses = store.sql(_LOSSES).rows
-    journals = sorted((path / "journal").glob("*.jsonl"))
+    journals = sorted(journal_folder(path).glob("*.jsonl"))
     alive = sum(owner_alive(journal) for journal in journals)
     facts = {
         "store": str(path.resolve()),
-        "holds": f"{runs:,} runs, {events:,} events; batches: {batches:,}",
+        "holds": f"{runs:,} runs, {events:,} events; "
+        + ("one DuckDB file" if single else f"batches: {batches:,}"),
         "journals": f"{len(journals)}, of which {alive} are being written",
         "versions": ", ".join([f"python {platform.python_version()}", *map(_version, _PACKAGES)]),
     }
@@ -53,9 +56,9 @@ def diagnose(store: Store) -> Diagnosis:
         facts["advice"] = f"many small batches: tracekit compact --store {path}"
     findings = [str(problem) for problem in store.problems]
     findings += [f"run {run_id}: {told}" for run_id, told in losses]
-    findings += _orphans(path)
-    findings += _open_to_others(path)
-    findings += _key(path)
+    findings += [] if single else _orphans(path)
+    findings += _open_to_others([path, journal_folder(path)])
+    findings += _key(store.redaction_key_id)
     return Diagnosis(facts, tuple(one_line(finding, 400) for finding in findings))
 
 
@@ -77,19 +80,17 @@ def _orphans(path: Path) -> list[str]:
     ]
 
 
-def _open_to_others(path: Path) -> list[str]:
+def _open_to_others(paths: list[Path]) -> list[str]:
     """Name the first thing in the store that others may read."""
-    for place in (path, *sorted(path.rglob("*"))):
-        if not place.is_symlink() and place.stat().st_mode & 0o077:
-            mode = place.stat().st_mode & 0o777
-            return [f"{place} is open to others (mode {mode:o}): chmod -R go= {path}"]
+    for path in paths:
+        for place in (path, *sorted(path.rglob("*"))):
+            if not place.is_symlink() and place.exists() and place.stat().st_mode & 0o077:
+                mode = place.stat().st_mode & 0o777
+                return [f"{place} is open to others (mode {mode:o}): chmod -R go= {path}"]
     return []
 
 
-def _key(path: Path) -> list[str]:
-    from tracekit.store.folder import open_folder
-
-    kept = open_folder(path, create=False).redaction_key_id
+def _key(kept: str | None) -> list[str]:
     if kept is None:
         return []
     try:

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tracekit.errors import StoreError
 from tracekit.events import Blob, Event, RunRow
@@ -86,13 +85,9 @@ def new_rows(
 def _kept(
     reader: Reader, snapshot: Snapshot, run_ids: Iterable[str]
 ) -> dict[str, dict[str, Event]]:
-    wanted = pa.array(sorted(run_ids), pa.string())
-    batches = [
-        batch
-        for batch in snapshot.batches
-        if pc.any(pc.is_in(batch.catalogue["run_id"], wanted)).as_py()
-    ]
-    table = reader.events(batches, wanted.to_pylist()) if batches else None
+    wanted = sorted(run_ids)
+    batches = snapshot.batches_of(*wanted)
+    table = reader.events(batches, wanted) if batches else None
     return by_run(events_of(table) if table is not None else ())
 
 

@@ -242,7 +242,7 @@ def _command(pid: str, program: str) -> str:
     except OSError:
         words = [program]
     text = " ".join(word for word in words if word)[:80]
-    return "".join(sign if sign.isprintable() else "?" for sign in text) or program
+    return "".join(sign if sign.isprintable() else " " for sign in text) or program
 
 
 def unreadable(path: Path, error: duckdb.Error) -> StoreError:

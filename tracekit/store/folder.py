@@ -163,10 +163,10 @@ def publish(files: list[tuple[Path, Callable[[Path], None]]]) -> None:
             make_folder(path.parent)
             write(temporary)
             os.chmod(temporary, 0o600)
-            _flush(temporary)
+            flush(temporary)
         for path, temporary in pairs:
             os.replace(temporary, path)
-            _flush(path.parent)
+            flush(path.parent)
     except BaseException:
         for _, temporary in pairs:
             with suppress(OSError):
@@ -182,7 +182,7 @@ def make_folder(path: Path) -> None:
         make_folder(path.parent)
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
-        _flush(path.parent)
+        flush(path.parent)
 
 
 def fresh_batch_name(folder: Folder) -> str:
@@ -201,7 +201,12 @@ def _write_bytes(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Hand a file or a folder to the disk.
+
+    Raises:
+        OSError: the disk did not take it.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -19,7 +19,7 @@ from tracekit.events import Blob, Event, RunRow
 from tracekit.order import in_order
 from tracekit.rows import run_row
 from tracekit.store import finding
-from tracekit.store.appending import append, append_locked
+from tracekit.store.appending import append, append_locked, by_run
 from tracekit.store.assembling import trajectory_of
 from tracekit.store.blobs import find_blobs
 from tracekit.store.folder import Folder
@@ -55,6 +55,11 @@ class ParquetStore:
     def path(self) -> Path:
         """Where it is."""
         return self.folder.path
+
+    @property
+    def redaction_key_id(self) -> str | None:
+        """The name of the key that the placeholders in it were made with, where one is known."""
+        return self.folder.redaction_key_id
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -117,6 +122,23 @@ class ParquetStore:
         table = self.reader.events(batches, [run_id])
         rows = events_of(table) if table is not None else []
         return in_order(finding.merge_rows(rows, live.events.get(run_id, [])))
+
+    def rows_of(self, run_ids: Iterable[str]) -> dict[str, list[Event]]:
+        """Give the rows of many runs at once, each in order; runs that are not here are missing."""
+        wanted = sorted(set(run_ids))
+
+        def rows(live: Live, snapshot: Snapshot) -> dict[str, list[Event]]:
+            table = self.reader.events(snapshot.batches_of(*wanted), wanted)
+            kept = by_run(events_of(table) if table is not None else ())
+            merged = {
+                run_id: finding.merge_rows(
+                    list(kept.get(run_id, {}).values()), live.events.get(run_id, [])
+                )
+                for run_id in wanted
+            }
+            return {run_id: in_order(found) for run_id, found in merged.items() if found}
+
+        return self._reading(rows)
 
     def blob(self, digest: str) -> Blob | None:
         """Find a blob; None where it is not kept."""

@@ -68,8 +68,12 @@ class Views(Protocol):
     def make(self, base: duckdb.DuckDBPyConnection) -> None:
         """Make the views ``all_events``, ``all_runs`` and ``all_blobs``."""
 
-    def look_again(self) -> bool:
-        """Look for damage after a failure; True where ``make`` now leaves out what it hit."""
+    def look_again(self, error: duckdb.Error) -> bool:
+        """Look for damage after a failure; True where ``make`` now leaves out what it hit.
+
+        Raises:
+            StoreError: what is damaged cannot be left out.
+        """
 
     @property
     def directory(self) -> Path | None:
@@ -100,7 +104,7 @@ def answer(text: str, views: Views) -> SqlResult:
     except _THEIR_FAULT as error:
         raise _refusal(error) from error
     except duckdb.Error as error:
-        if not views.look_again():
+        if not views.look_again(error):
             raise _refusal(error) from error
         try:
             return _run(text, views)
@@ -150,7 +154,7 @@ class FileViews:
         known = blobs_table(self.fresh.blobs.values())
         _union(base, "all_blobs", self.reader, self.snapshot, "blobs", [known], once="digest")
 
-    def look_again(self) -> bool:
+    def look_again(self, error: duckdb.Error) -> bool:
         """Read every page of every file, so that the damaged ones are known."""
         before = len(self.reader.found)
         for kind in ("events", "blobs"):

@@ -67,12 +67,13 @@ class Snapshot:
         """Name all files of one kind, relative to the store."""
         return [path for batch in self.batches for path in batch.files(kind)]
 
-    def batches_of(self, run_id: str) -> list[CommittedBatch]:
-        """Find the batches that hold rows of a run."""
+    def batches_of(self, *run_ids: str) -> list[CommittedBatch]:
+        """Find the batches that hold rows of any of some runs."""
+        wanted = pa.array(run_ids, pa.string())
         return [
             batch
             for batch in self.batches
-            if pc.any(pc.equal(batch.catalogue["run_id"], run_id)).as_py()
+            if pc.any(pc.is_in(batch.catalogue["run_id"], wanted)).as_py()
         ]
 
 

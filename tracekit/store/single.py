@@ -21,7 +21,7 @@ from tracekit.rows import run_row
 from tracekit.store import finding
 from tracekit.store.appending import by_run, new_rows
 from tracekit.store.assembling import trajectory_of
-from tracekit.store.database import SCHEMAS, Database, patiently, turn
+from tracekit.store.database import SCHEMAS, Database, patiently, turn, unreadable
 from tracekit.store.live import Live, LiveReader, set_aside
 from tracekit.store.queries import Fresh, answer, quoted
 from tracekit.store.reading import rows_in
@@ -54,6 +54,11 @@ class DuckdbStore:
     def path(self) -> Path:
         """Where it is."""
         return self.database.path
+
+    @property
+    def redaction_key_id(self) -> str | None:
+        """The name of the key that the placeholders in it were made with, where one is known."""
+        return self.database.redaction_key_id
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -133,6 +138,10 @@ class DuckdbStore:
             known = finding.closest(run_id, self._ids())
             raise RunNotFound(run_id, store=str(self.path), candidates=known)
         return rows
+
+    def rows_of(self, run_ids: Iterable[str]) -> dict[str, list[Event]]:
+        """Give the rows of many runs at once, each in order; runs that are not here are missing."""
+        return self._rows(self.live.read(), run_ids)
 
     def blob(self, digest: str) -> Blob | None:
         """Find a blob; None where it is not kept."""
@@ -244,8 +253,10 @@ class _DatabaseViews:
                 parts.append(f"SELECT * FROM kept.{name}")
             base.execute(f"CREATE VIEW all_{name} AS {' UNION ALL BY NAME '.join(parts)}")
 
-    def look_again(self) -> bool:
-        """Say no: the file is one, and what cannot be read of it cannot be left out."""
+    def look_again(self, error: duckdb.Error) -> bool:
+        """Say no, or raise: the file is one, and what is damaged cannot be left out."""
+        if isinstance(error, (duckdb.IOException, duckdb.FatalException, duckdb.InternalException)):
+            raise unreadable(self.database.path, error)
         return False
 
 

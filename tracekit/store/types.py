@@ -141,6 +141,10 @@ class Store(Protocol):
         """Where it is."""
 
     @property
+    def redaction_key_id(self) -> str | None:
+        """The name of the key that the placeholders in it were made with, where one is known."""
+
+    @property
     def problems(self) -> tuple[Problem, ...]:
         """Damage met so far while reading; the rest was read."""
 
@@ -172,6 +176,9 @@ class Store(Protocol):
         Raises:
             RunNotFound: there is no such run.
         """
+
+    def rows_of(self, run_ids: Iterable[str]) -> Mapping[str, list[Event]]:
+        """Give the rows of many runs at once, each in order; runs that are not here are missing."""
 
     def blob(self, digest: str) -> Blob | None:
         """Find a blob; None where it is not kept."""
