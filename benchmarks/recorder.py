@@ -47,7 +47,7 @@ def _payload(size: int) -> dict[str, Any]:
     return made
 
 
-def _reference(given: dict[str, Any], answer: dict[str, Any]) -> Callable[[], object]:
+def _reference(given: dict[str, Any], answer: dict[str, Any]) -> Callable[[int], object]:
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(_NoExport()))
     tracer = provider.get_tracer("reference")
@@ -58,7 +58,12 @@ def _reference(given: dict[str, Any], answer: dict[str, Any]) -> Callable[[], ob
             span.set_attribute("gen_ai.tool.call.result", json.dumps(answer))
         return answer
 
-    return lambda: bare(given)
+    def loop(calls: int) -> None:
+        with tracer.start_as_current_span("invoke_agent bench"):
+            for _ in range(calls):
+                bare(given)
+
+    return loop
 
 
 def _recorded(
@@ -77,7 +82,7 @@ def _recorded(
         return look({**given, "limit": count[0]})
 
     def once() -> object:
-        with recording_to(own):
+        with recording_to(own), tracekit.run():
             return call()
 
     once.inside = (own, call)  # type: ignore[attr-defined]  # for `_loop`
@@ -89,7 +94,7 @@ def _loop(once: Any, calls: int) -> Callable[[], object]:
     own, call = once.inside
 
     def loop() -> object:
-        with recording_to(own):
+        with recording_to(own), tracekit.run():
             for _ in range(calls):
                 call()
         return None
@@ -109,7 +114,7 @@ def measure() -> list[Line]:
             redacted = _recorded(Path(folder, "b"), Rules(), given, answer)
             found = interleaved(
                 {
-                    "R": lambda r=reference: [r() for _ in range(calls)],  # type: ignore[misc]  # bound now
+                    "R": lambda loop=reference: loop(calls),  # type: ignore[misc]  # bound now
                     "plain": _loop(plain, calls),
                     "redacted": _loop(redacted, calls),
                 },

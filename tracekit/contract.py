@@ -6,6 +6,7 @@ what held when they were recorded, not by what the new code happens to say.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -167,6 +168,40 @@ def _default(parameter: inspect.Parameter) -> JsonValue:
             if parameter.default is inspect.Parameter.empty:
                 return None
             return encode(parameter.default).value
+
+
+Bind = Callable[[tuple[object, ...], Mapping[str, object]], dict[str, object]]
+
+
+def binder(signature: inspect.Signature) -> Bind:
+    """Return what binds calls to ``signature`` as ``bind`` does, prepared once."""
+    parameters = signature.parameters.values()
+    names = tuple(signature.parameters)
+    if any(parameter.kind is not parameter.POSITIONAL_OR_KEYWORD for parameter in parameters):
+        return functools.partial(bind, signature)
+    hidden = names[0] if names and names[0] in ("self", "cls") else None
+    empty = inspect.Parameter.empty
+    defaults = {p.name: p.default for p in parameters if p.default is not empty}
+
+    def bind_plainly(args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+        arguments = dict(zip(names, args, strict=False))
+        given = 0
+        if len(args) < len(names):
+            for name in names[len(args) :]:
+                if name in kwargs:
+                    arguments[name] = kwargs[name]
+                    given += 1
+                elif name in defaults:
+                    arguments[name] = defaults[name]
+                else:
+                    return bind(signature, args, kwargs)
+        if given != len(kwargs) or len(args) > len(names):  # Python refuses this call
+            return bind(signature, args, kwargs)
+        if hidden is not None:
+            del arguments[hidden]
+        return arguments
+
+    return bind_plainly
 
 
 def bind(

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 from tracekit import guard, integrations
 from tracekit.canonical import JsonValue
 from tracekit.configuration import recorder
-from tracekit.contract import Contract, Matchers, bind, contract_of
+from tracekit.contract import Contract, Matchers, binder, contract_of
 from tracekit.errors import ContractError
 from tracekit.events import Effect
 from tracekit.operations import Kind, current
@@ -277,9 +277,11 @@ def _decorated(function: F, mark: Decorated, opened: Callable[[dict[str, object]
             ]
         )
 
+    bound = binder(signature)
+
     def open_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Step | Unrecorded:
         try:
-            return opened(bind(signature, args, kwargs))
+            return opened(bound(args, kwargs))
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             return unrecorded(error, mark.contract)
 

@@ -9,7 +9,7 @@ everything that reads; ``tracekit.rows`` builds it. A begin without an end becom
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -52,7 +52,7 @@ class Payload(_Frozen):
 ABSENT = Payload(state="absent")
 
 
-class Blob(_Frozen):
+class Blob(NamedTuple):
     """Bytes kept once, named by the SHA-256 of exactly these bytes."""
 
     digest: str

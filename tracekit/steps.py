@@ -48,7 +48,7 @@ MAX_ITEMS = 100_000
 """Items of a generator that are kept; a stream without end must not fill the agent's memory."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Step:
     """One call under way; see ``wrap.Step`` for what the methods mean."""
 

@@ -11,9 +11,12 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tracekit
 from tests.recorder.record_kit import recording
+from tracekit.contract import bind, binder
 from tracekit.decorators import MARK
 from tracekit.errors import ContractError
 
@@ -532,3 +535,29 @@ async def test_a_stream_read_in_a_task_of_its_own_keeps_its_tree() -> None:
     with recording() as recorded:
         assert await work() == [0, 1]
     assert recorded.tree() == [["work", ["stream", "fetch", "fetch"]]]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: None,
+        lambda a: None,
+        lambda a, b=2, c=3: None,
+        lambda self, a=1: None,
+        lambda cls: None,
+        lambda a, /, b: None,
+        lambda a, *rest, b=1, **more: None,
+        lambda args, kwargs=1: None,
+    ],
+)
+@given(
+    args=st.lists(st.integers(), max_size=4),
+    kwargs=st.dictionaries(st.sampled_from(["a", "b", "c", "self", "args"]), st.integers()),
+)
+def test_a_prepared_binding_is_the_plain_one(
+    function: Callable[..., None], args: list[int], kwargs: dict[str, int]
+) -> None:
+    signature = inspect.signature(function)
+    quick = binder(signature)(tuple(args), kwargs)
+    plain = bind(signature, tuple(args), kwargs)
+    assert list(quick.items()) == list(plain.items())
