@@ -33,7 +33,8 @@ _log = logging.getLogger("tracekit")
 def instrument_loaded() -> None:
     """Put every integration in place: now, or as soon as its library is imported."""
     for library in _INTEGRATIONS.keys() - _done:
-        if library in sys.modules and _initialised(sys.modules[library]):
+        found = sys.modules.get(library)
+        if found is not None and _initialised(found):
             _instrument(library)
     if _INTEGRATIONS.keys() - _done and _watcher not in sys.meta_path:
         sys.meta_path.insert(0, _watcher)

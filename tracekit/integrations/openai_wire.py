@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import openai
 
 from tracekit.canonical import JsonValue
+from tracekit.canonical.classes import find_class, name_class
 from tracekit.errors import NotReplayable, RecordedError
 from tracekit.integrations import chat, responses
 
@@ -89,7 +90,10 @@ def client_error(error: BaseException) -> BaseException:
 
 def error_to_json(error: openai.APIError) -> dict[str, object]:
     """What is kept of an error: never the request, whose headers hold the key."""
-    kept: dict[str, object] = {"type": type(error).__name__, "message": error.message}
+    own = next(cls for cls in type(error).__mro__ if vars(openai).get(cls.__name__) is cls)
+    kept: dict[str, object] = {"type": own.__name__, "message": error.message}
+    if own is not type(error):  # a framework's, which is one of the client's all the same
+        kept["class"] = name_class(type(error))
     if isinstance(error, (openai.APIStatusError, openai.APIResponseValidationError)):
         kept |= {"status": error.status_code, "body": error.body}
     if request_id := getattr(error, "request_id", None):
@@ -104,6 +108,9 @@ def error_from_json(kept: Any) -> openai.APIError:
     cls = getattr(openai, str(kept.get("type")), None)
     if not isinstance(cls, type) or not issubclass(cls, openai.APIError):
         raise NotReplayable(f"the openai client has no error class {kept.get('type')!r}")
+    special = find_class(str(kept.get("class")))
+    if special is not None and issubclass(special, cls):
+        cls = special
     message, body = str(kept.get("message", "")), kept.get("body")
     request = wire_response(200).request
     if issubclass(cls, openai.APITimeoutError):
