@@ -34,6 +34,9 @@ from tracekit.drafts import Draft
 from tracekit.events import FACT, SCHEMA_VERSION, Blob, Fact, LossNoted
 
 Durability = Literal["os", "disk"]
+_JSON = "application/json"
+_AS_IT_IS = b',"json":'
+"""Stands before the bytes of a JSON payload; they are read by their digest, not parsed."""
 MAX_BYTES = 32 << 20
 MAX_AGE_NS = 3_600_000_000_000
 """A file that has grown so big, or whose first fact is so old, is followed by another one."""
@@ -314,6 +317,13 @@ def _loss(fact: Fact | Draft, count: int, *, seq: int) -> LossNoted:
 
 
 def _blob_line(blob: Blob) -> bytes:
+    if blob.media_type == _JSON and b"\n" not in blob.data:  # stands in the line as it is
+        return b'{"blob":{"digest":"%b","media_type":"%b"%b%b}}\n' % (
+            blob.digest.encode(),
+            _JSON.encode(),
+            _AS_IT_IS,
+            blob.data,
+        )
     content: dict[str, str] = {"digest": blob.digest, "media_type": blob.media_type}
     try:
         content["text"] = blob.data.decode()
@@ -352,6 +362,13 @@ def read_journal(path: Path) -> JournalContent:
 
 
 def _read_line(line: bytes, content: JournalContent) -> None:
+    if line.startswith(b'{"blob":') and line.endswith(b"}}"):
+        head, found, data = line.partition(_AS_IT_IS)
+        if found:
+            named: Any = orjson.loads(head + b"}}")
+            blob = _checked(data=data[:-2], **named["blob"])
+            content.blobs[blob.digest] = blob
+            return
     record: Any = orjson.loads(line)
     if "fact" in record:
         content.facts.append(FACT.validate_python(record))
@@ -368,6 +385,10 @@ def _blob_of(
     digest: str, media_type: str, text: str | None = None, base64: str | None = None
 ) -> Blob:
     data = b64decode(base64 or "", validate=True) if text is None else text.encode()
+    return _checked(digest, media_type, data)
+
+
+def _checked(digest: str, media_type: str, data: bytes) -> Blob:
     if digest_bytes(data) != digest:
         raise ValueError("a payload is not what its digest says")
     return Blob(digest=digest, media_type=media_type, data=data)

@@ -61,6 +61,9 @@ def test_what_is_plain_has_the_bytes_of_the_careful_walk(value: Any) -> None:
     assert encoded.replayable
     assert plain.data == json_bytes(encoded.value)
     assert plain.canonical == canonical_bytes(encoded.value)
+    bare = read_plain(value, collect=False)
+    assert bare is not None
+    assert (bare.data, bare.canonical) == (plain.data, plain.canonical)
 
 
 @given(_values(st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1), st.text()))

@@ -21,6 +21,7 @@ _PLAIN = frozenset((str, int, float, bool, NoneType, dict, list))
 _EXACT = orjson.OPT_STRICT_INTEGER | orjson.OPT_PASSTHROUGH_SUBCLASS
 _SORTED = _EXACT | orjson.OPT_SORT_KEYS
 _WHOLE_FLOAT = re.compile(rb"\.0(?![0-9])")
+_FEW = 4
 _DIGITS = bytes(48 if 48 <= code <= 57 else code for code in range(256))
 """Makes every digit ``0``."""
 
@@ -45,24 +46,30 @@ class Plain(NamedTuple):
     contents: Contents
 
 
-def read_plain(obj: object) -> Plain | None:
+def read_plain(obj: object, *, collect: bool = True) -> Plain | None:
     """Write a value of nothing but plain JSON; None for any other, and for one that is too large.
 
     It runs no code of the value's and keeps no reference to it but to its texts.
+
+    Args:
+        obj: The value.
+        collect: Whether its keys and texts are wanted.
     """
     try:
-        found = look_through(obj)
+        found = look_through(obj, collect=collect)
         if found is None:
             return None
         data = orjson.dumps(obj, option=_EXACT)  # refuses long integers and lone surrogates
         if float in found.kinds and b"null" in data and holds_special_floats([obj]):  # type: ignore[list-item]  # plain
             return None
+        if not collect and dict in found.kinds and not data.isascii():
+            found = look_through(obj) or found
         return Plain(data, _canonical(obj, data, found), found)
     except Exception:  # noqa: BLE001  # whatever it is, the careful walk says what becomes of it
         return None
 
 
-def look_through(obj: object) -> Contents | None:
+def look_through(obj: object, *, collect: bool = True) -> Contents | None:
     """Collect the types, keys and texts, level by level; None where a type is not plain."""
     level: list[Any] = [obj]
     kinds: set[type] = set()
@@ -74,18 +81,25 @@ def look_through(obj: object) -> Contents | None:
         if not here <= _PLAIN:
             return None
         kinds |= here
-        if str in here:
+        if collect and str in here:
             texts += [child for child in level if type(child) is str]
         if dict not in here and list not in here:
             return Contents(kinds, keys, texts)
-        objects = [child for child in level if type(child) is dict] if dict in here else ()
-        lists = [child for child in level if type(child) is list] if list in here else ()
-        count += sum(map(len, objects)) + sum(map(len, lists))
+        inner = []
+        if dict in here:
+            inner = [child for child in level if type(child) is dict]
+            if collect:
+                keys.update(*inner)
+        if list in here:
+            inner += [child for child in level if type(child) is list]
+        # One that is there many times over counts each time, before it is looked into.
+        if len(inner) > _FEW and count + sum(map(len, inner)) > MAX_ELEMENTS:
+            return None
+        level = get_referents(*inner)
+        count += len(level)
         depth += 1
         if depth > MAX_DEPTH or count > MAX_ELEMENTS:  # also where it contains itself
             return None
-        keys.update(*objects)
-        level = get_referents(*objects, *lists)
 
 
 def _canonical(obj: Any, data: bytes, found: Contents) -> bytes:

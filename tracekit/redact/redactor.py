@@ -109,7 +109,8 @@ class Redactor:
         self.tagger = tagger
         self._clean_keys: set[str] = set()
         self._text = TextRedactor(rules, tagger)
-        self._idle = not (rules.builtin or rules.fields or rules.patterns or rules.functions)
+        self.idle = not (rules.builtin or rules.fields or rules.patterns or rules.functions)
+        """Whether there is no rule at all."""
         # What a user's path, pattern or function looks for is not known.
         self._prefilter = (
             None
@@ -119,7 +120,7 @@ class Redactor:
 
     def finds_nothing(self, plain: Plain, scope: Scope) -> bool:
         """Whether ``redact`` would certainly change nothing; quick, and never wrong to say so."""
-        if self._idle:
+        if self.idle:
             return True
         return self._prefilter is not None and self._prefilter.passes(plain, scope.known)
 
@@ -133,7 +134,7 @@ class Redactor:
 
     def redact(self, value: JsonValue, *, scope: Scope | None = None) -> Redacted:
         """Return ``value`` without its secrets; if a rule fails, without anything."""
-        if self._idle:
+        if self.idle:
             return Redacted(value, {})
         scope = scope if scope is not None else Scope()
         walk = _Walk(self.rules, self._text, scope, self._clean_keys)
