@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench sweep clean
+.PHONY: demo test lint bench sweep versions clean
 
 demo: $(READY)
 	$(BIN)/python -m fixtures.demo
@@ -23,6 +23,12 @@ bench: $(READY)
 # The tests over whole data sets, which `make test` leaves out; one may take long without hanging.
 sweep: $(READY)
 	$(BIN)/python -m pytest -q -n 2 -m slow -o faulthandler_timeout=1800
+
+# The tests of the store under the oldest DuckDB that is supported.
+versions: $(READY)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade \
+	  --target .venv/duckdb-1.5 duckdb==1.5.5
+	PYTHONPATH=.venv/duckdb-1.5 $(BIN)/python -m pytest -q -n 2 tests/store
 
 clean:
 	rm -rf .venv .tracekit .tracekit-demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \

@@ -18,7 +18,9 @@ from tracekit.cli.options import FINDING, NOTHING, explained, json_option, warn_
 @json_option
 @explained
 def convert(src: str, dst: str, as_json: bool) -> None:
-    """Make a store DST that holds what the store SRC holds.
+    """Make a DuckDB file of a folder store, or the reverse.
+
+    The new store DST holds what the store SRC holds.
 
     A name that ends in .duckdb is one file, for one process at a time; any other is a folder, for
     many. Nothing is lost either way, and SRC stays as it is. DST must not exist yet; an interrupted
