@@ -9,13 +9,14 @@ from tracekit.configuration import configure
 from tracekit.contract import Matchers
 from tracekit.decorators import agent, llm, retrieval, step, tool
 from tracekit.errors import TracekitError
-from tracekit.notes import evidence, policy, run, state
+from tracekit.notes import environment, evidence, policy, run, state
 
 __all__ = [
     "Matchers",
     "TracekitError",
     "agent",
     "configure",
+    "environment",
     "evidence",
     "llm",
     "policy",

@@ -50,6 +50,7 @@ def configure(
     durability: Durability = "os",
     on_loss: OnLoss = "record",
     otlp: bool | str = False,
+    otlp_content: bool = False,
 ) -> None:
     """Say where and how this process records.
 
@@ -62,10 +63,10 @@ def configure(
         durability: ``os`` survives a kill of the process, ``disk`` a power cut.
         on_loss: ``record`` goes on while nothing can be written and counts what is lost;
             ``refuse_writes`` refuses calls of tools that may write until it can be.
-        otlp: Send the spans out by OTLP as well: a base URL, or True for the standard variables.
+        otlp: Send spans out by OTLP, too: ``http://…``, ``grpc://…``, True for its own variables.
+        otlp_content: Let spans carry what was asked and answered, too; redacted.
     """
     given = locals()
-    global _recorder, _on_loss, _settings, _untried, _unusable  # one recorder a process
     if on_loss not in ("record", "refuse_writes"):
         raise UsageError(f"on_loss={on_loss!r} is not known", hint="record or refuse_writes")
     rules = Rules.from_user(list(redact))
@@ -73,16 +74,31 @@ def configure(
         if _replaying and _recorder is not None:
             _recorder.redactor = Redactor(rules, _recorder.redactor.tagger)
             _recorder.versions = dict(versions or {})
-            return
-        _on_loss, _unusable = on_loss, None
-        _settings, _untried = {**given, "store": store_path(store).absolute()}, given
-        if otlp:
-            otel.export_to(otlp if isinstance(otlp, str) else None, service=service)
-        previous, _recorder = _recorder, _make(store_path(store), rules, versions or {}, durability)
-        _untried = {}
-        if previous is not None:
-            previous.write_loss()
-            previous.sink.close()
+        else:
+            _begin(given, rules)
+
+
+def _begin(given: dict[str, Any], rules: Rules) -> None:
+    """Record from now on as ``configure`` was told."""
+    global _recorder, _on_loss, _settings, _untried, _unusable  # one recorder a process
+    _on_loss, _unusable = given["on_loss"], None
+    store = store_path(given["store"])
+    _settings, _untried = {**given, "store": store.absolute()}, given
+    _open_spans(given)
+    previous = _recorder
+    _recorder = _make(store, rules, given["versions"] or {}, given["durability"])
+    _untried = {}
+    if previous is not None:
+        previous.write_loss()
+        previous.sink.close()
+
+
+def _open_spans(given: dict[str, Any]) -> None:
+    """Let spans out and in, as ``configure`` was told."""
+    otel.send_content(wanted=given["otlp_content"])
+    if otlp := given["otlp"]:
+        endpoint = otlp if isinstance(otlp, str) else None
+        otel.export_to(endpoint, service=given["service"], redactor=lambda: recorder().redactor)
 
 
 def _at_exit() -> None:

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tracekit import integrations
+from tracekit import integrations, otel
 from tracekit.configuration import recorder
 from tracekit.events import PolicyDecision
+from tracekit.operations import Operation
 from tracekit.recorder import Recorder
 from tracekit.steps import Step, Unrecorded, open_step, unrecorded
 
@@ -71,6 +72,27 @@ def _open_run(name: str, *, versions: dict[str, str], **fields: Any) -> Step | U
         return open_step(own, "run", name, None, versions={**own.versions, **versions}, **fields)
     except Exception as error:  # noqa: BLE001  # the traced program is never the victim
         return unrecorded(error)
+
+
+def environment() -> dict[str, str]:
+    """The variables by which a child process goes on with the step under way; none outside a run.
+
+    Give them to a subprocess beside its own: its runs become children of this run, its bare calls
+    and spans part of it.
+    """
+    step = _enclosing()
+    if step is None:
+        return {}
+    return otel.environment(step.run.trace_id, step.span_id, step.run.run_id)
+
+
+def _enclosing() -> Operation | None:
+    """The step that what is noted here belongs to."""
+    try:
+        return recorder().enclosing()
+    except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+        unrecorded(error)
+        return None
 
 
 def policy(decision: PolicyDecision, *, rule: str | None = None, reason: str | None = None) -> None:

@@ -103,10 +103,12 @@ def new_run(kind: Kind, parent: Operation | None, run_id: str | None) -> RunScop
     caller = otel.caller()
     if caller is None:
         return RunScope(chosen or conditions.new_run_id(), "")
-    if kind == "run" or caller.run_id is None:
+    # Where other people's spans are recorded, those outside any run have one named by their trace.
+    joined = caller.run_id or (caller.trace_id if otel.watching() else None)
+    if kind == "run" or joined is None:
         made = chosen or conditions.new_run_id()
         return RunScope(made, caller.trace_id, called_by=caller.run_id)
-    return RunScope(caller.run_id, caller.trace_id, called_from=caller.span_id)
+    return RunScope(joined, caller.trace_id, called_from=caller.span_id)
 
 
 class active:  # noqa: N801  # reads as the statement that it opens

@@ -204,7 +204,7 @@ class Recorder:
         parent = operation.parent_span_id
         made = self._write(operation, operation.span_id, parent, fact, fields, blobs)
         if operation.span is not otel.NO_SPAN:
-            operation.span.tell(made, kept.value if kept is not None else None)
+            operation.span.tell(made, kept)
 
     def _keep_or_count(
         self, operation: Operation, fields: dict[str, Any], name: str, blobs: list[Blob]

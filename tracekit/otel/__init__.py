@@ -13,12 +13,12 @@ which alone import the SDK, and only when they are asked for.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Mapping
 from contextvars import Token
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracekit.canonical import JsonValue
 from tracekit.events import Fact
 from tracekit.otel.carriers import RUN_ID_KEY, Remote, caller, environment, inherited
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer
 
+    from tracekit.otel.outgoing import HasValue
     from tracekit.otel.processor import Receiver
     from tracekit.redact import Redactor
 
@@ -67,7 +68,7 @@ class OpenSpan:
     trace_id: str | None
     span_id: str | None
     _ended: bool = field(default=False)
-    _told: list[tuple[Fact, JsonValue]] = field(default_factory=list)
+    _told: list[tuple[Fact, HasValue | None]] = field(default_factory=list)
 
     def attach(self) -> Token[Context] | None:
         """Make it the parent of every span opened from now on, in this context."""
@@ -85,15 +86,15 @@ class OpenSpan:
 
         otel_context.detach(token)
 
-    def tell(self, fact: Fact, value: JsonValue) -> None:
+    def tell(self, fact: Fact, kept: HasValue | None) -> None:
         """Let it say what ``fact`` says.
 
         Args:
             fact: A fact of the operation, as it was written.
-            value: The redacted value that the fact keeps.
+            kept: What the fact keeps, redacted; it is read only where the span needs it.
         """
         if self.span is not None and self.span.is_recording():
-            self._told.append((fact, value))
+            self._told.append((fact, kept))
 
     def end(self, attributes: Mapping[str, Any], *, error_type: str | None = None) -> None:
         """Close it; the second time does nothing."""
@@ -204,7 +205,7 @@ def export_to(
         _exported.add(endpoint)
 
 
-_watched: set[int] = set()
+_watched: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def watch(receiver: Receiver, provider: object = None) -> bool:
@@ -220,7 +221,7 @@ def watch(receiver: Receiver, provider: object = None) -> bool:
     from opentelemetry import trace
 
     provider = trace.get_tracer_provider() if provider is None else provider
-    if id(provider) in _watched:
+    if provider in _watched:
         return True
     add = getattr(provider, "add_span_processor", None)
     if add is None:
@@ -228,7 +229,7 @@ def watch(receiver: Receiver, provider: object = None) -> bool:
     from tracekit.otel.processor import TracekitSpanProcessor
 
     add(TracekitSpanProcessor(receiver))
-    _watched.add(id(provider))
+    _watched.add(provider)
     return True
 
 

@@ -168,7 +168,7 @@ def _from_events(events: Sequence[SpanEvent]) -> tuple[list[JsonValue], list[Jso
 def _message(event: SpanEvent, role: str) -> JsonValue:
     body = object_of(parsed(event.attributes.get("gen_ai.event.content")))
     said: dict[str, Any] = {
-        **{name: parsed(value) for name, value in event.attributes.items() if "." not in name},
+        **event.attributes,
         **body,
     }
     inner = object_of(parsed(said.get("message")))
@@ -179,7 +179,7 @@ def _message(event: SpanEvent, role: str) -> JsonValue:
     }
     if role == "tool":
         message["tool_call_id"] = said.get("id")
-    if calls := listed(said.get("tool_calls")):
+    if calls := listed(parsed(said.get("tool_calls"))):
         message["tool_calls"] = [
             chat_call(
                 object_of(call).get("id"),

@@ -8,7 +8,7 @@ goes out only where that is wanted, as JSON text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from tracekit.canonical import JsonValue, json_text
 from tracekit.events import (
@@ -28,8 +28,17 @@ from tracekit.otel.messages import (
     system_of,
 )
 
-Told = Sequence[tuple[Fact, JsonValue]]
-"""Facts of one operation, each with the redacted value it keeps: its argument or observation."""
+
+class HasValue(Protocol):
+    """A value that is kept."""
+
+    @property
+    def value(self) -> JsonValue:
+        """The redacted value; reading it may cost."""
+
+
+Told = Sequence[tuple[Fact, HasValue | None]]
+"""Facts of one operation, each with what it keeps: its argument or observation."""
 _COLUMNS = {
     "provider": "gen_ai.provider.name",
     "model_requested": "gen_ai.request.model",
@@ -70,7 +79,7 @@ def attributes_of(told: Told, *, content: bool) -> dict[str, Any]:
         content: Whether what was asked and answered goes out as well.
     """
     attributes: dict[str, Any] = {}
-    for fact, value in told:
+    for fact, kept in told:
         kind, _, half = fact.fact.partition(".")
         if half != "ended":
             name = event_id("tracekit", fact.trace_id, fact.span_id, kind, fact.seq)
@@ -85,15 +94,15 @@ def attributes_of(told: Told, *, content: bool) -> dict[str, Any]:
             case ToolCallEnded():
                 attributes |= _digest("tracekit.tool.observation.digest", fact.observation.digest)
             case LlmCallBegun():
-                attributes |= _request(object_of(value))
+                attributes |= _request(_object(kept))
             case LlmCallEnded():
-                attributes |= _response(object_of(value))
+                attributes |= _response(_object(kept))
             case PolicyNoted():
                 attributes |= _policy(fact)
             case _:
                 pass
-        if content and value is not None:
-            attributes |= dict(_content(fact, value))
+        if content and kept is not None:
+            attributes |= dict(_content(fact, kept.value))
     if any(fact.fact.startswith("retrieval") for fact, _ in told):
         attributes.pop("gen_ai.tool.type", None)  # a retrieval's span is not that of a tool
     return attributes
@@ -102,6 +111,10 @@ def attributes_of(told: Told, *, content: bool) -> dict[str, Any]:
 def policy_of(told: Told) -> str | None:
     """The policy whose decision is told, if one is."""
     return next((fact.policy_id for fact, _ in told if isinstance(fact, PolicyNoted)), None)
+
+
+def _object(kept: HasValue | None) -> dict[str, Any]:
+    return {} if kept is None else object_of(kept.value)
 
 
 def _digest(attribute: str, digest: str | None) -> dict[str, str]:

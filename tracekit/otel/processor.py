@@ -37,12 +37,14 @@ class Place:
     parent: Place | None
     run_id: str | None
     """Of the run it began in, where there was one."""
-    secrets: Any = None
-    """What the receiver remembers of that run."""
+    known: Any = None
+    """What the receiver knew then."""
     holds: bool = False
     """Whether a span that was handed on stands beneath it."""
     below: set[tuple[str, str]] = field(default_factory=set)
-    """Kind and name of our own operations, and of calls handed on, right beneath it."""
+    """Kind and name of what was handed on right beneath it."""
+    ours_below: set[tuple[str, str]] = field(default_factory=set)
+    """The same of our own operations."""
 
     @property
     def ours(self) -> bool:
@@ -97,9 +99,9 @@ class TracekitSpanProcessor(SpanProcessor):
         run_id = run_id_in(context)
         place = Place(span, parent, run_id)
         if not place.ours:
-            place.secrets = self._receiver.place(run_id)
+            place.known = self._receiver.place(run_id)
         elif parent is not None:
-            parent.below.add(told_kind(span.name, span.attributes or {}))
+            parent.ours_below.add(told_kind(span.name, span.attributes or {}))
         ids = span.get_span_context()
         with self._lock:
             self._open[ids.trace_id, ids.span_id] = place
@@ -132,19 +134,16 @@ def _seen_elsewhere(reading: Reading, place: Place) -> bool:
     Two instrumentations of one call nest. It is one call, so one of the rows is only a span.
     """
     mine = (reading.kind, reading.actor)
+    above = _above(place)
+    beneath_ours = place.parent is not None and place.parent.ours
     match reading.kind:
-        case "llm_call":  # the inner one is nearer to the provider; names of models differ
-            return any(kind == "llm_call" for kind, _ in place.below) or (
-                place.parent is not None and place.parent.ours and _above(place)[0] == "llm_call"
-            )
+        case "llm_call":  # names of models differ between the layers
+            below = {kind for kind, _ in place.below | place.ours_below}
+            return "llm_call" in below or (beneath_ours and above[0] == "llm_call")
         case "tool_call" | "retrieval":
-            return _above(place) == mine or any(
-                kept == mine for kept in place.below if place.parent is None or kept == mine
-            )
+            return mine in (above, *place.below, *place.ours_below)
         case "agent":
-            return (_above(place) == mine and bool(place.parent and place.parent.ours)) or (
-                mine in place.below
-            )
+            return mine in place.ours_below or (beneath_ours and above == mine)
         case _:
             return False
 

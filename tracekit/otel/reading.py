@@ -79,7 +79,8 @@ class Reading:
 
     def as_span(self) -> Reading:
         """The same, as a step of no named kind."""
-        kept = {**self.attributes, "tracekit.same_call": self.kind}
+        columns = {**self.begun, **self.ended}
+        kept = {**self.attributes, "tracekit.same_call": {"kind": self.kind, **columns}}
         return replace(self, kind="span", begun={}, ended={}, asked=(), attributes=kept)
 
 
@@ -105,7 +106,6 @@ def read(span: SpanData) -> Reading:
         genai.old(span.attributes, span.events),
         flattened.legacy(span.attributes),
     ]
-    kind = _KINDS.get(_best(found, "kind"), "span")
     spoken = [name for name, said in zip(_CONVENTIONS, found, strict=True) if "kind" in said.found]
     taken: set[str] = {"gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"}
 
@@ -117,6 +117,7 @@ def read(span: SpanData) -> Reading:
                 return value
         return None
 
+    kind = _KINDS.get(take("kind"), "span")
     argument, observation, asked = _contents(kind, found, take)
     if span.dropped:
         argument, observation = _cut(argument), _cut(observation)
