@@ -24,6 +24,7 @@ from tests.recorder.openai_kit import (
     recording,
 )
 from tracekit import guard
+from tracekit.cli.wording import reply_text, request_text
 from tracekit.decisions import requested, said
 from tracekit.errors import NotReplayable, RecordedError
 from tracekit.integrations import responses
@@ -310,6 +311,12 @@ def test_the_calls_and_words_of_a_reply_are_read_from_its_items() -> None:
     assert all(isinstance(one.arguments, dict) and one.arguments for one in wanted)
     assert said(reply) is None
     assert said(Observation(_response({"model": "m", "input": PLAIN}), "captured")) == SAID
+
+
+def test_requests_and_replies_are_put_in_words_like_those_of_chat_completions() -> None:
+    assert request_text("m", ASKED) == "m · 2 messages"
+    assert reply_text(_response(ASKED)) == "calls ask_metrics, search_logs"
+    assert reply_text(_response({"model": "m", "input": PLAIN})) == SAID
 
 
 def test_a_live_model_is_asked_through_the_same_api(server: ModelServer) -> None:

@@ -18,6 +18,7 @@ from tracekit.trajectory import Trajectory
 pytest.importorskip("langgraph", reason="langgraph is not installed")
 pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
 
+from fixtures.agents import approval_graph as approval
 from fixtures.agents import oncall_graph as oncall  # only where the packages are
 
 SHAPES = ("hasty", "hasty_async", "hasty_graph")
@@ -114,4 +115,27 @@ def test_a_write_that_was_not_recorded_is_refused(store: Path, executions: Path)
     assert result.verdict.kind != "pass"
     assert [call.tool for call in recorded(store, "careful").calls] != TOOLS
     assert any("roll_back" in str(reason) for reason in result.verdict.reasons)
+    assert executions.read_text() == before
+
+
+def test_a_person_in_the_middle_commands_and_artifacts_are_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executions = tmp_path / "executions"
+    monkeypatch.setenv(approval.EXECUTIONS, str(executions))
+    tracekit.configure(store=tmp_path / "store")
+    with tracekit.run(run_id="settled"):
+        said = approval.settle("Settle it.")
+    tracekit.configure(store=tmp_path / "elsewhere")
+    before = executions.read_text()
+    assert said == "with billing; 3 points {'points': [0, 1, 2]}; paid 42, agreed"
+    assert sorted(before.split()) == ["chart", "hand_off", "pay", "pay"]
+
+    result = replay_run(
+        "settled", planner="fixtures.agents.approval_graph:settle", store=tmp_path / "store"
+    )
+
+    assert (result.verdict.kind, result.verdict.reasons) == ("pass", ())
+    assert result.trajectory is not None
+    assert diff(result.recorded, result.trajectory).same
     assert executions.read_text() == before

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tracekit.canonical import JsonValue, json_text
 from tracekit.cli.text import arguments_text, value_text, visible
+from tracekit.decisions import reply_message
 from tracekit.events import Event
+from tracekit.items import chat_request, is_responses_request
 
 _DEEPEST = 40
 
@@ -36,6 +36,8 @@ def error_text(row: Event) -> str:
 def request_text(model: str, request: JsonValue) -> str:
     """Put a request to a model in words: how long the conversation is."""
     messages = request.get("messages") if isinstance(request, dict) else None
+    if isinstance(request, dict) and is_responses_request(request):
+        messages = chat_request(request)["messages"]
     if not isinstance(messages, list):
         return f"{model}({arguments_text(request)})" if request else model
     count = "1 message" if len(messages) == 1 else f"{len(messages)} messages"
@@ -44,8 +46,8 @@ def request_text(model: str, request: JsonValue) -> str:
 
 def reply_text(value: JsonValue) -> str:
     """Put a model's reply in words: the tools it asks for, and what it says."""
-    message = _message(value)
-    if message is None:
+    message = reply_message(value)
+    if not message:
         return "" if value is None else value_text(value)
     calls = message.get("tool_calls")
     functions = [
@@ -57,18 +59,6 @@ def reply_text(value: JsonValue) -> str:
     if not names:
         return said or "(nothing)"
     return f"calls {', '.join(names)}" + (f" and says: {said}" if said else "")
-
-
-def _message(value: JsonValue) -> dict[str, Any] | None:
-    """Find the assistant's message in a reply: the value itself, or the first choice's."""
-    if not isinstance(value, dict):
-        return None
-    choices = value.get("choices")
-    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-        value = choices[0].get("message")
-    if isinstance(value, dict) and value.get("role") == "assistant":
-        return value
-    return None
 
 
 def value_lines(value: JsonValue, *, depth: int = 0) -> list[str]:
