@@ -1,4 +1,7 @@
-"""Where facts go. A sink takes a fact and the blobs it refers to, together, or raises."""
+"""Where facts go. A sink takes a fact and the blobs it refers to, together, or raises.
+
+One that writes lines may also have ``write_draft``, which takes a ``Draft`` for the fact.
+"""
 
 from __future__ import annotations
 

@@ -121,8 +121,26 @@ def test_the_import_contract_sees_a_breach(tmp_path: Path, importer: str, import
     "heavy", ["duckdb", "pyarrow", "click", "opentelemetry.sdk", "numpy", "scipy", "replay"]
 )
 def test_importing_tracekit_loads_nothing_heavy(heavy: str) -> None:
-    code = f"import sys, tracekit; sys.exit({heavy!r} in sys.modules)"
+    code = f"import sys\nfrom tracekit import *\nsys.exit({heavy!r} in sys.modules)"
     result = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (result.returncode, result.stderr) == (0, ""), f"import tracekit loads {heavy}"
+
+
+@pytest.mark.parametrize("code", ["import tracekit", "from tracekit.cli import main"])
+def test_what_is_not_used_is_not_loaded(code: str) -> None:
+    code = f"import sys\n{code}\nsys.exit('pydantic' in sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_every_public_name_is_there_when_it_is_asked_for() -> None:
+    code = "import tracekit\nassert all(getattr(tracekit, name) for name in tracekit.__all__)"
+    code += "\nassert tracekit.conditions.now_ns()\nassert not hasattr(tracekit, 'other')"
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")

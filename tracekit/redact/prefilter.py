@@ -47,19 +47,25 @@ class Prefilter:
             plain: The value, and what stands in it.
             known: Secrets learnt elsewhere.
         """
-        parts = _with_nested(plain.contents)
-        if parts is None or not all(
-            part.keys <= self._clean_keys or self._are_clean(part.keys) for part in parts
-        ):
-            return False
-        joined = "\n".join([text for part in parts for text in part.texts])
+        contents = plain.contents
+        parts = [contents]
+        joined = "\n".join(contents.texts)
+        if "{" in joined or "[" in joined:
+            nested = _with_nested(contents)
+            if nested is None:
+                return False
+            parts = nested
+            joined = "\n".join([text for part in parts for text in part.texts])
+        for part in parts:
+            if not (part.keys <= self._clean_keys or self._are_clean(part.keys)):
+                return False
         if known:
             everything = "\n".join([joined, *(key for part in parts for key in part.keys)])
             if any(secret in everything for secret in known):
                 return False
         if self._texts and _may_hold_a_secret(joined):
             return False
-        numbers = any(int in part.kinds for part in parts)
+        numbers = len(parts) > 1 or int in contents.kinds
         return not (numbers and _may_hold_a_card(plain.data))
 
     def _are_clean(self, keys: Iterable[str]) -> bool:
