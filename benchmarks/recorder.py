@@ -7,8 +7,13 @@ both and has begin and end in the journal before the caller goes on.
 
 from __future__ import annotations
 
+import itertools
 import json
+import resource
+import statistics
 import string
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +34,8 @@ _SIZES = (
     ("200 B in, 1 KB out", 200, 1_000, 0.35, 0.5),
     ("20 KB in and out", 20_000, 20_000, 0.6, 1.0),
 )
+_LONG_TEXT_MS = 20
+"""What a call with 500 KB of text may cost."""
 
 
 class _NoExport(SpanExporter):
@@ -103,31 +110,95 @@ def _loop(once: Any, calls: int) -> Callable[[], object]:
 
 
 def measure() -> list[Line]:
-    """Measure a call with small and with large payloads, with and without redaction."""
+    """Measure a call with small and large payloads, one long text, and what imports cost."""
     lines: list[Line] = []
+    for size in _SIZES:
+        lines += _calls(*size)
+    return [*lines, *_long_text(), *_imports()]
+
+
+def _calls(
+    name: str, size_in: int, size_out: int, plain_target: float, redacted_target: float
+) -> list[Line]:
     calls = 200
-    for name, size_in, size_out, plain_target, redacted_target in _SIZES:
-        given, answer = _payload(size_in), _payload(size_out)
-        reference = _reference(given, answer)
-        with tempfile.TemporaryDirectory() as folder:
-            plain = _recorded(Path(folder, "a"), Rules(builtin=False), given, answer)
-            redacted = _recorded(Path(folder, "b"), Rules(), given, answer)
-            found = interleaved(
-                {
-                    "R": lambda loop=reference: loop(calls),  # type: ignore[misc]  # bound now
-                    "plain": _loop(plain, calls),
-                    "redacted": _loop(redacted, calls),
-                },
-                calls=1,
-                repeats=9,
-            )
-        base = found["R"] / calls
-        lines.append(Line(f"{name}: OpenTelemetry SDK span (R)", f"{base:.0f} us", 1.0))
-        for kind, target in (("plain", plain_target), ("redacted", redacted_target)):
-            cost = found[kind] / calls
-            label = "without redaction" if kind == "plain" else "with redaction"
-            line = Line(f"{name}: recorded call {label}", f"{cost:.0f} us", cost / base, target)
-            lines.append(line)
-            if name.startswith("200 B"):
-                lines.append(Line(f"  1,000 such calls {label}", f"{cost:.0f} ms, {2_000} facts"))
+    given, answer = _payload(size_in), _payload(size_out)
+    reference = _reference(given, answer)
+    with tempfile.TemporaryDirectory() as folder:
+        plain = _recorded(Path(folder, "a"), Rules(builtin=False), given, answer)
+        redacted = _recorded(Path(folder, "b"), Rules(), given, answer)
+        found = interleaved(
+            {
+                "R": lambda: reference(calls),
+                "plain": _loop(plain, calls),
+                "redacted": _loop(redacted, calls),
+            },
+            calls=1,
+            repeats=9,
+        )
+    base = found["R"] / calls
+    lines = [Line(f"{name}: OpenTelemetry SDK span (R)", f"{base:.0f} us", 1.0)]
+    for kind, target in (("plain", plain_target), ("redacted", redacted_target)):
+        cost = found[kind] / calls
+        label = "without redaction" if kind == "plain" else "with redaction"
+        line = Line(f"{name}: recorded call {label}", f"{cost:.0f} us", cost / base, target)
+        lines.append(line)
+        if name.startswith("200 B"):
+            lines.append(Line(f"  1,000 such calls {label}", f"{cost:.0f} ms, {2_000} facts"))
     return lines
+
+
+def _long_text() -> list[Line]:
+    """One argument of 500 KB of text: prose in which nothing is secret, and prose with secrets."""
+    clean = "On Monday 2026-11-30 at 09:15 the queue at https://host.test/jobs held 1204 jobs.\n"
+    texts = {
+        "nothing secret in it": clean * (500_000 // len(clean)),
+        "a mail address on each page": (clean * 20 + "Ask mia@firma.test.\n")
+        * (500_000 // (len(clean) * 20 + 20)),
+    }
+    own = Redactor(Rules(), KeyedTagger(_KEY))
+    lines = []
+    for label, text in texts.items():
+        with tempfile.TemporaryDirectory() as folder:
+            recorder = Recorder(Journal(Path(folder)), own)
+
+            @tracekit.tool(effect="read")
+            def look(request: str) -> None:
+                return None
+
+            with recording_to(recorder), tracekit.run():
+                count = itertools.count()
+                found = interleaved(
+                    {"call": lambda: look(text + str(next(count)))},  # noqa: B023  # called in this turn
+                    calls=3,
+                    repeats=5,
+                )
+        cost = found["call"] / 1_000
+        lines.append(Line(f"500 KB of text, {label}", f"{cost:.1f} ms", cost / _LONG_TEXT_MS, 1.0))
+    return lines
+
+
+def _imports() -> list[Line]:
+    """Start-up of a fresh interpreter, against that of the library that it stands on."""
+    lines = []
+    for ours, theirs in (
+        ("import tracekit", "import pydantic"),
+        ("from tracekit import tool", "from pydantic import BaseModel"),
+        ("from tracekit.cli import main; main(['--help'])", "import click"),
+    ):
+        times: dict[str, list[float]] = {ours: [], theirs: []}
+        for code in [ours, theirs] * 7:
+            start = _children_ms()
+            subprocess.run(
+                [sys.executable, "-c", code], check=True, capture_output=True, timeout=60
+            )
+            times[code].append(_children_ms() - start)
+        cost, base = (statistics.median(times[code]) for code in (ours, theirs))
+        what = "tracekit --help" if "--help" in ours else ours
+        lines.append(Line(f"{theirs} (reference)", f"{base:.0f} ms", 1.0))
+        lines.append(Line(what, f"{cost:.0f} ms", cost / base, 1.5))
+    return lines
+
+
+def _children_ms() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (used.ru_utime + used.ru_stime) * 1_000

@@ -85,7 +85,7 @@ def look_through(obj: object, *, collect: bool = True) -> Contents | None:
             texts += [child for child in level if type(child) is str]
         if dict not in here and list not in here:
             return Contents(kinds, keys, texts)
-        inner = []
+        inner: list[Any] = []
         if dict in here:
             inner = [child for child in level if type(child) is dict]
             if collect:
