@@ -37,6 +37,7 @@ from tracekit.errors import (
     WriteBlocked,
 )
 from tracekit.events import Blob, Fact
+from tracekit.keeping import Keeper
 from tracekit.recorder import Recorder
 from tracekit.redact import Redactor, Rules
 from tracekit.redact.keys import UnkeyedTagger
@@ -248,7 +249,12 @@ def _running(planner: object, request: Mapping[str, Any], channel: Channel) -> d
     named = request.get("model_script")
     script = load(named, what="script") if named else None
     rules = recorder().redactor.rules if guard.installed() else Rules()
-    own = Recorder(_PipeSink(channel), Redactor(rules, _PipeTagger(channel)), strict=True)
+    own = Recorder(
+        _PipeSink(channel),
+        Redactor(rules, _PipeTagger(channel)),
+        keeper=Keeper(chained=False),
+        strict=True,
+    )
     mints = {(kind, site, n): value for kind, site, n, value in request["mints"]}
     conditions.set_mint_source(lambda kind, site, n: mints.get((kind, site, n)))
     with recording_to(own), guard.answering(_PipeAnswerer(channel, script)):

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracekit import conditions
-from tracekit.canonical import JsonValue, digest, digest_bytes, json_bytes, parse_json
+from tracekit.canonical import Encoded, JsonValue, digest, digest_bytes, json_bytes, parse_json
 from tracekit.contract import Contract
+from tracekit.conversations import Conversations, KeptPrompt
 from tracekit.events import FACT, Blob, Fact, LlmCallBegun, Payload, RunBegun, RunEnded
 from tracekit.prompts import hash_prompt
-from tracekit.redact import Redactor
+from tracekit.redact import Redactor, Scope
 from tracekit.sink import Sink
 from tracekit.trajectory import Observation
 
@@ -45,6 +46,7 @@ class Scribe:
     def __post_init__(self) -> None:
         self._began_ns = conditions.now_ns()
         self._end: RunEnded | None = None
+        self._prompts = Conversations()
 
     @property
     def over(self) -> bool:
@@ -74,16 +76,11 @@ class Scribe:
         """
         made = FACT.validate_python(raw)
         changes: dict[str, Any] = {**self._ids(made.timestamp_ns), **(fields or {})}
-        kept: list[Blob] = []
-        values: dict[str, JsonValue] = {}
-        for name, payload in _payloads_of(made, blobs):
-            value = parse_json(blobs[payload.blob or ""])
-            changes[name], values[name] = self._kept(value, payload, kept)
+        prompt = self._prompt(made, blobs)
+        found, values, kept = self._payloads(made, blobs, prompt)
+        changes |= found
         if observation is not None:
             changes |= self._answered(observation, kept)
-        request = values.get("argument")
-        if isinstance(made, LlmCallBegun) and isinstance(request, dict):
-            changes["prompt_hash"] = hash_prompt(request).prompt
         if contract := getattr(made, "contract", None):
             kept.append(_checked(contract, blobs[contract]))
         if isinstance(made, RunBegun) and self.root is None:
@@ -95,7 +92,39 @@ class Scribe:
             self._keep(kept)
         else:
             self._put(own, kept)
+        if prompt is not None:
+            self._prompts.written(prompt)
         return own, values
+
+    def _payloads(
+        self, made: Fact, blobs: Mapping[str, str], prompt: KeptPrompt | None
+    ) -> tuple[dict[str, Any], dict[str, JsonValue], list[Blob]]:
+        """Keep the payloads of a fact: its columns, their redacted values, and the blobs."""
+        columns: dict[str, Any] = {}
+        values: dict[str, JsonValue] = {}
+        kept: list[Blob] = []
+        if prompt is not None:
+            columns = {"argument": prompt.payload, "prompt_hash": prompt.hashes.prompt}
+            values["argument"] = prompt.value
+            kept += prompt.blobs
+        for name, payload in _payloads_of(made, blobs):
+            if name not in values:
+                value = parse_json(blobs[payload.blob or ""])
+                columns[name], values[name] = self._kept(value, payload, kept)
+        request = values.get("argument")
+        if isinstance(made, LlmCallBegun) and prompt is None and isinstance(request, dict):
+            columns["prompt_hash"] = hash_prompt(request).prompt
+        return columns, values, kept
+
+    def _prompt(self, made: Fact, blobs: Mapping[str, str]) -> KeptPrompt | None:
+        """Keep a request to a model as what it adds to an earlier one, where it can be."""
+        if not isinstance(made, LlmCallBegun) or made.argument.state != "captured":
+            return None
+        text = blobs.get(made.argument.blob or "")
+        if text is None:
+            return None
+        request = Encoded(parse_json(text), made.argument.types)
+        return self._prompts.keep(request, self.redactor, Scope())
 
     def _kept(
         self, value: JsonValue, payload: Payload, kept: list[Blob]

@@ -7,15 +7,15 @@ decisions stands in ``decisions``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tracekit.canonical import JsonValue, canonical_text, digest, parse_json
+from tracekit.canonical import canonical_text, digest, parse_json
+from tracekit.chains import LoadBlob, Resolver, Whole, value_of
 from tracekit.contract import Contract
 from tracekit.decisions import Grouping, number, plain_name, reply_message, with_answer
-from tracekit.errors import InvalidJson
-from tracekit.events import Blob, Event
+from tracekit.events import Event
 from tracekit.order import in_order
 from tracekit.trajectory import (
     Call,
@@ -29,7 +29,6 @@ from tracekit.trajectory import (
 
 __all__ = ["LoadBlob", "build", "plain_name", "reply_message", "trajectory_digest", "value_of"]
 
-LoadBlob = Callable[[str], Blob | None]
 _TOOL = ("tool_call", "retrieval")
 
 
@@ -98,17 +97,6 @@ def trajectory_digest(trajectory: Trajectory) -> str:
     return digest([steps, trajectory.answer.digest_form])
 
 
-def value_of(blob: Blob) -> JsonValue:
-    """Read the value that a blob holds: JSON parsed, any other text as it is."""
-    text = blob.data.decode("utf-8", "replace")
-    if not blob.media_type.startswith("application/json"):
-        return text
-    try:
-        return parse_json(text)
-    except InvalidJson:
-        return text
-
-
 def _agent_row(root: Event, rows: Sequence[Event]) -> Event:
     """The row with input and answer: the run's, or its agent's where the run was opened by hand."""
     if root.argument_state != "absent":
@@ -134,28 +122,33 @@ class _Reader:
 
     load: LoadBlob
     by_span: Mapping[str, Event]
+    resolver: Resolver = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.resolver = Resolver(self.load)
 
     def argument(self, row: Event) -> Observation:
-        value, state = self._value(row.argument_blob, row.argument_state)
-        return Observation(value=value, state=state, types=_object(row.argument_types))  # type: ignore[arg-type]  # state is checked where it is stored
+        whole, state = self._value(row.argument_blob, row.argument_state)
+        types = {**_object(row.argument_types), **whole.types}
+        return Observation(value=whole.value, state=state, types=types)  # type: ignore[arg-type]  # state is checked where it is stored
 
     def observation(self, row: Event) -> Observation:
-        value, state = self._value(row.observation_blob, row.observation_state)
+        whole, state = self._value(row.observation_blob, row.observation_state)
         failed = bool(row.observation_is_error) or row.status == "error"
         return Observation(
-            value=value,
+            value=whole.value,
             state=state,  # type: ignore[arg-type]  # state is checked where it is stored
-            types=_object(row.observation_types),
+            types={**_object(row.observation_types), **whole.types},
             is_error=failed,
             error_type=row.error_type if failed else None,
             error_message=row.error_message if failed else None,
         )
 
-    def _value(self, blob: str | None, state: str) -> tuple[JsonValue, str]:
+    def _value(self, blob: str | None, state: str) -> tuple[Whole, str]:
         if blob is None:
-            return None, state
-        found = self.load(blob)
-        return (None, "reference") if found is None else (value_of(found), state)
+            return Whole(None), state
+        found = self.resolver.value(blob)
+        return (Whole(None), "reference") if found is None else (found, state)
 
     def ancestors(self, row: Event) -> list[Event]:
         """The operations around ``row``, innermost first; stops where the record has a loop."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tracekit import conditions, otel
+from tracekit.conversations import Conversations
 from tracekit.redact import Scope
 
 _log = logging.getLogger("tracekit")
@@ -31,6 +32,12 @@ class RunScope:
     mints: conditions.MintScope = field(default_factory=conditions.MintScope)
     secrets: Scope = field(default_factory=Scope)
     """Secrets met in fields of this run, so that they are known in its free text too."""
+    prompts: Conversations = field(default_factory=Conversations)
+    """What was said to models in it, so that a prompt is kept as what it adds to an earlier one."""
+    kept_bytes: int = 0
+    """Bytes of its values that are kept."""
+    not_kept: int = 0
+    """Values of it that are kept as digests only, since a limit was reached."""
     over: bool = False
     called_by: str | None = None
     """The run that called this one from another process, where that is known."""

@@ -19,19 +19,14 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from tracekit import conditions, otel
 from tracekit.canonical import (
-    Encoded,
-    JsonValue,
-    both_bytes,
     digest_bytes,
-    encode,
 )
 from tracekit.events import (
     Blob,
-    ContentState,
     EvidenceNoted,
     Fact,
     LlmCallBegun,
@@ -43,8 +38,8 @@ from tracekit.events import (
     PolicyNoted,
     StateNoted,
 )
+from tracekit.keeping import Keeper, Kept
 from tracekit.operations import Kind, Operation, RunScope, active, current, new_run
-from tracekit.prompts import prompt_columns
 from tracekit.redact import Redactor, Scope
 from tracekit.sink import Sink
 
@@ -56,15 +51,6 @@ _SAID_BY_USERS = frozenset(
      "policy_id", "reason", "evidence_ids")
 )  # fmt: skip
 """Columns whose text comes from outside, so that it is redacted like any value."""
-
-
-class Kept(NamedTuple):
-    """A value as it is kept."""
-
-    payload: Payload
-    blob: Blob
-    value: JsonValue
-    """The redacted value."""
 
 
 _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
@@ -85,6 +71,7 @@ class Recorder:
     sink: Sink
     redactor: Redactor
     versions: Mapping[str, str] = field(default_factory=dict)
+    keeper: Keeper = field(default_factory=Keeper)
     strict: bool = False
     lost: int = 0
     """Facts that could not be written since the last loss event."""
@@ -194,24 +181,32 @@ class Recorder:
         blobs: list[Blob] = []
         kept = None
         if side in fields:
-            kept = self._keep_or_count(operation, fields, side, blobs)
-            if kept is not None and fact is LlmCallBegun:
-                fields |= prompt_columns(kept.value)
+            is_prompt = fact is LlmCallBegun
+            kept = self._keep_or_count(operation, fields, side, blobs, is_prompt=is_prompt)
         if contract := fields.pop("contract_json", None):
             blob = self._contract_blob(contract)
             fields["contract"] = blob.digest
             blobs.append(blob)
         parent = operation.parent_span_id
         made = self._write(operation, operation.span_id, parent, fact, fields, blobs)
+        if kept is not None:
+            self.keeper.written(kept, operation.run)
         if operation.span is not otel.NO_SPAN:
             operation.span.tell(made, kept)
 
     def _keep_or_count(
-        self, operation: Operation, fields: dict[str, Any], name: str, blobs: list[Blob]
+        self,
+        operation: Operation,
+        fields: dict[str, Any],
+        name: str,
+        blobs: list[Blob],
+        *,
+        is_prompt: bool = False,
     ) -> Kept | None:
         """Put what is kept of a value in its place; a value that defeats us costs no step."""
+        keep = self.keeper.keep_prompt if is_prompt else self.keeper.keep
         try:
-            kept = self.keep(fields[name], operation.run.secrets)
+            kept = keep(fields[name], self.redactor, operation.run)
         except Exception as error:
             if self.strict:
                 raise
@@ -219,7 +214,8 @@ class Recorder:
             fields[name] = Payload(state="truncated")
             return None
         fields[name] = kept.payload
-        blobs.append(kept.blob)
+        fields |= kept.columns
+        blobs += kept.blobs
         return kept
 
     def _contract_blob(self, text: str) -> Blob:
@@ -228,25 +224,6 @@ class Recorder:
             blob = Blob(digest=digest_bytes(data), media_type="application/json", data=data)
             self._contracts[text] = blob
         return self._contracts[text]
-
-    def keep(self, value: object, secrets: Scope) -> Kept:
-        """Encode and redact ``value``: what is kept of it, and where."""
-        encoded = value if isinstance(value, Encoded) else encode(value)
-        found = self.redactor.redact(encoded.value, scope=secrets)
-        redacted = found.value
-        # Kept in the order of its keys: what a planner prints of it must read the same in a replay.
-        data, canonical = both_bytes(redacted)
-        name = digest_bytes(data)
-        state: ContentState = "captured" if encoded.replayable else "truncated"
-        if found.failure is not None:
-            state = "redacted"
-        payload = Payload(
-            state=state,
-            digest=name if canonical == data else digest_bytes(canonical),
-            blob=name,
-            types=dict(encoded.types),
-        )
-        return Kept(payload, Blob(digest=name, media_type="application/json", data=data), redacted)
 
     def note(self, fact: type[Fact], **fields: Any) -> None:
         """Write a point event under the operation under way; outside any run it is dropped."""

@@ -11,7 +11,7 @@ import openai
 import tracekit
 from fixtures.model_server import ModelServer
 from tracekit import integrations
-from tracekit.assembly import value_of
+from tracekit.chains import Resolver
 from tracekit.configuration import recording_to
 from tracekit.events import Event
 from tracekit.recorder import Recorder
@@ -59,8 +59,9 @@ class Recorded:
 
     def value(self, blob: str | None) -> Any:
         """The value that a row refers to."""
-        assert blob is not None
-        return value_of(self.sink.blobs[blob])
+        found = Resolver(self.sink.blobs.get).value(blob or "")
+        assert found is not None
+        return found.value
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tracekit import conditions
-from tracekit.assembly import build, value_of
+from tracekit.assembly import build
+from tracekit.chains import Resolver
 from tracekit.configuration import recording_to
 from tracekit.events import Event, RunRow
 from tracekit.recorder import Recorder
@@ -49,8 +50,9 @@ class Recorded:
 
     def value(self, blob: str | None) -> Any:
         """A value that was kept."""
-        assert blob is not None
-        return value_of(self.sink.blobs[blob])
+        found = Resolver(self.sink.blobs.get).value(blob or "")
+        assert found is not None
+        return found.value
 
     def argument(self, row: Event) -> Any:
         return self.value(row.argument_blob)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from tracekit.canonical import JsonValue, parse_json
+from tracekit.chains import Resolver, load_with_bases
 from tracekit.cli.listing import run_dict
 from tracekit.cli.text import json_report
-from tracekit.errors import InvalidJson
 from tracekit.events import Blob, Event
 from tracekit.rows import run_row
 from tracekit.store import Store
@@ -18,7 +19,7 @@ Side = Literal["argument", "observation"]
 
 @dataclass(frozen=True)
 class RunView:
-    """The rows of a run in order, and the blobs they name."""
+    """The rows of a run in order, and the blobs they rest on."""
 
     run_id: str
     rows: tuple[Event, ...]
@@ -38,7 +39,11 @@ class RunView:
             for digest in (row.argument_blob, row.observation_blob)
             if digest is not None
         }
-        return cls(run_id, rows, dict(store.blobs(digests)))
+        return cls(run_id, rows, load_with_bases(digests, store.blobs))
+
+    @cached_property
+    def _resolver(self) -> Resolver:
+        return Resolver(self.blobs.get)
 
     @property
     def root(self) -> Event:
@@ -62,23 +67,17 @@ class RunView:
 
     def value(self, row: Event, side: Side) -> JsonValue:
         """Give the value of one side; None where it is not kept."""
-        blob = self.blobs.get(getattr(row, f"{side}_blob") or "")
-        if blob is None:
-            return None
-        text = blob.data.decode(errors="replace")
-        if not blob.media_type.endswith("json"):
-            return text
-        try:
-            return parse_json(text)
-        except InvalidJson:
-            return text
+        found = self._resolver.value(getattr(row, f"{side}_blob") or "")
+        return found.value if found is not None else None
 
     def missing(self, row: Event, side: Side) -> str | None:
         """Say why a value cannot be shown; None where it can, or where there was none."""
         state: str = getattr(row, f"{side}_state")
         digest: str | None = getattr(row, f"{side}_blob")
-        if digest is not None and digest not in self.blobs:
+        if digest is not None and self._resolver.value(digest) is None:
             return "the value is missing from the store"
+        if digest is None and state == "truncated" and getattr(row, f"{side}_digest"):
+            return "only its digest was kept: the limit of the run or of the store was reached"
         if digest is None and state not in ("absent", "captured"):
             return state
         if digest is None and getattr(row, f"{side}_digest") is not None:

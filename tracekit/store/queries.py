@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -18,8 +18,11 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 
+from tracekit.canonical import json_text
+from tracekit.chains import MEDIA_TYPE, Resolver, load_with_bases
 from tracekit.errors import UsageError
 from tracekit.events import Blob, Event
+from tracekit.store.blobs import find_blobs
 from tracekit.store.reading import Reader, Snapshot
 from tracekit.store.schema import BLOBS, EVENTS, blobs_table, events_table
 from tracekit.store.types import SqlResult
@@ -54,9 +57,10 @@ _RUNS_VIEW = """
         usage_input + usage_output AS token_usage
     FROM all_runs
 """
-_PAYLOADS_VIEW = """
+_PAYLOADS_VIEW = f"""
     CREATE VIEW payloads AS SELECT digest, media_type, size, bytes,
-        CASE WHEN media_type LIKE 'text/%' OR media_type LIKE '%json' THEN TRY(decode(bytes)) END
+        CASE WHEN media_type = '{MEDIA_TYPE}' THEN nullif(whole_prompt(digest), '')
+            WHEN media_type LIKE 'text/%' OR media_type LIKE '%json' THEN TRY(decode(bytes)) END
             AS text
     FROM all_blobs
 """
@@ -67,6 +71,9 @@ class Views(Protocol):
 
     def make(self, base: duckdb.DuckDBPyConnection) -> None:
         """Make the views ``all_events``, ``all_runs`` and ``all_blobs``."""
+
+    def blobs(self, base: duckdb.DuckDBPyConnection, digests: Iterable[str]) -> Mapping[str, Blob]:
+        """Find blobs while a query runs in ``base``."""
 
     def look_again(self, error: duckdb.Error) -> bool:
         """Look for damage after a failure; True where ``make`` now leaves out what it hit.
@@ -116,6 +123,7 @@ def _run(text: str, views: Views) -> SqlResult:
     with tempfile.TemporaryDirectory(prefix="tracekit-sql-") as scratch, duckdb.connect() as base:
         base.execute(f"SET temp_directory = {quoted(scratch)}")
         views.make(base)
+        _give_prompts(base, views)
         for view in (_EVENTS_VIEW, _RUNS_VIEW, _PAYLOADS_VIEW):
             base.execute(view)
         allowed = "" if views.directory is None else quoted(str(views.directory.resolve()))
@@ -131,6 +139,24 @@ def _run(text: str, views: Views) -> SqlResult:
         cursor = base.execute(text)
         columns = tuple(column[0] for column in cursor.description or ())
         return SqlResult(columns, tuple(tuple(row) for row in cursor.fetchall()))
+
+
+def _give_prompts(base: duckdb.DuckDBPyConnection, views: Views) -> None:
+    """Let a query put the prompts that it selects together, and no others."""
+    blobs: dict[str, Blob] = {}
+    resolver = Resolver(blobs.get)
+
+    def find(digests: Iterable[str]) -> Mapping[str, Blob]:
+        wanted = set(digests)
+        found = {name: blobs[name] for name in wanted & blobs.keys()}
+        return {**found, **views.blobs(base, wanted - found.keys())}
+
+    def whole_prompt(digest: str) -> str:
+        blobs.update(load_with_bases([digest], find))
+        found = resolver.value(digest)
+        return json_text(found.value) if found is not None else ""
+
+    base.create_function("whole_prompt", whole_prompt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +179,10 @@ class FileViews:
         _union(base, "all_events", self.reader, self.snapshot, "events", [events])
         known = blobs_table(self.fresh.blobs.values())
         _union(base, "all_blobs", self.reader, self.snapshot, "blobs", [known], once="digest")
+
+    def blobs(self, base: duckdb.DuckDBPyConnection, digests: Iterable[str]) -> Mapping[str, Blob]:
+        """Find blobs while a query runs."""
+        return find_blobs(self.reader, self.snapshot, set(digests), live=self.fresh.blobs)
 
     def look_again(self, error: duckdb.Error) -> bool:
         """Read every page of every file, so that the damaged ones are known."""

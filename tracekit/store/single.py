@@ -183,12 +183,12 @@ class DuckdbStore:
         try:
             with self.database.opened() as base:
                 pairs = base.execute("SELECT run_id, events FROM runs").fetchall()
-                report = examine(_each_blob(base), _each_event(base), pairs, live)
+                report = examine(_each_blob(base), _each_event(base), pairs, live, self.blob)
         except StoreBusy:
             raise
         except StoreError as error:
             problems.append(Problem(self.path.name, error.message, "what could not be read"))
-            report = examine((), (), (), live)
+            report = examine((), (), (), live, live.blobs.get)
         return with_problems(report, problems)
 
     def settle(self) -> Settled:
@@ -252,6 +252,17 @@ class _DatabaseViews:
             elif kept:
                 parts.append(f"SELECT * FROM kept.{name}")
             base.execute(f"CREATE VIEW all_{name} AS {' UNION ALL BY NAME '.join(parts)}")
+
+    def blobs(self, base: duckdb.DuckDBPyConnection, digests: Iterable[str]) -> Mapping[str, Blob]:
+        """Find blobs while a query runs; the file is attached there already."""
+        wanted = set(digests)
+        found = {name: self.fresh.blobs[name] for name in wanted & self.fresh.blobs.keys()}
+        if (missing := sorted(wanted - found.keys())) and self.database.path.exists():
+            with base.cursor() as aside:
+                query = "SELECT digest, media_type, bytes FROM kept.blobs WHERE digest IN ?"
+                for name, kind, data in aside.execute(query, [missing]).fetchall():
+                    found[name] = Blob(digest=name, media_type=kind, data=data)
+        return found
 
     def look_again(self, error: duckdb.Error) -> bool:
         """Say no, or raise: the file is one, and what is damaged cannot be left out."""

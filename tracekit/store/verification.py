@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 
 from tracekit.canonical import digest, digest_bytes, digest_raw_text, parse_json
+from tracekit.chains import is_link
 from tracekit.errors import InvalidJson
 from tracekit.events import Blob, Event
+from tracekit.store.blobs import find_blobs
 from tracekit.store.folder import Folder
+from tracekit.store.linked import value_digests
 from tracekit.store.live import Live, set_aside
 from tracekit.store.reading import Reader, Snapshot, catalogue
 from tracekit.store.schema import blobs_of, events_of
@@ -50,6 +53,9 @@ class _Check:
     ids: array[int] = field(default_factory=lambda: array("Q"))
     digests: int = 0
 
+    links: dict[str, Blob] = field(default_factory=dict)
+    """Prompts that are kept as what they add to others."""
+
     def blob(self, blob: Blob) -> None:
         self.digests += 1
         actual = digest_bytes(blob.data)
@@ -57,8 +63,17 @@ class _Check:
             self.findings.add(
                 "blobs altered", f"blob {blob.digest}: its bytes have the digest {actual}"
             )
+        if is_link(blob):
+            self.links[blob.digest] = blob
+            return
         value = _digest_of_value(blob)
         self.values[blob.digest] = None if value == blob.digest else value
+
+    def prompts(self, find: Callable[[str], Blob | None]) -> None:
+        """Check the links, when all other blobs are known; ``find`` gives what they rest on."""
+        for name, value in value_digests(self.links, find):
+            if value is not None:
+                self.values[name] = value
 
     def event(self, event: Event) -> None:
         self.by_run[event.run_id] += 1
@@ -89,9 +104,10 @@ class _Check:
             )
 
     def _missing(self, event: Event, side: str, blob: str) -> None:
+        what = "rests on one that is missing" if blob in self.links else "is missing"
         self.findings.add(
             "values missing",
-            f"run {event.run_id}, event {event.event_id}: the {side}'s value {blob} is missing",
+            f"run {event.run_id}, event {event.event_id}: the {side}'s value {blob} {what}",
         )
 
 
@@ -101,12 +117,21 @@ def verify(folder: Folder, live: Live, snapshot: Snapshot) -> VerifyReport:
     snapshot = reader.snapshot()
     table = catalogue(snapshot)
     counts = zip(table["run_id"].to_pylist(), table["events"].to_pylist(), strict=True)
-    report = examine(_blobs(reader, snapshot), _events(reader, snapshot), counts, live)
+
+    def find(name: str) -> Blob | None:
+        return find_blobs(reader, snapshot, {name}, live=live.blobs).get(name)
+
+    blobs, events = _blobs(reader, snapshot), _events(reader, snapshot)
+    report = examine(blobs, events, counts, live, find)
     return with_problems(report, (*reader.problems, *live.problems, *set_aside(folder)))
 
 
 def examine(
-    blobs: Iterable[Blob], events: Iterable[Event], counts: Iterable[tuple[str, int]], live: Live
+    blobs: Iterable[Blob],
+    events: Iterable[Event],
+    counts: Iterable[tuple[str, int]],
+    live: Live,
+    find: Callable[[str], Blob | None],
 ) -> VerifyReport:
     """Compute every digest anew, and compare the rows with the values and the catalogue.
 
@@ -115,12 +140,14 @@ def examine(
         events: All rows that are kept.
         counts: Of each run in the catalogue, how many rows it says there are.
         live: What only journals hold.
+        find: Gives one of the values again.
     """
     check = _Check()
     number = 0
     for blob in chain(live.blobs.values(), blobs):
         check.blob(blob)
         number += 1
+    check.prompts(find)
     for event in events:
         check.event(event)
     _check_ids(check)

@@ -1,0 +1,217 @@
+"""Prompts as links of a chain: what came before by name, and only what is new by value.
+
+A conversation sends its whole history with every call. A link names the blob of an earlier prompt
+(``base``), how many of its messages hold again (``keep``) and the messages after those
+(``append``), so that a long conversation costs linear space. A prompt whose beginning changed is
+kept whole. What stands beside the messages is kept again only where it changed, and what is large
+of it (tools) as a blob of its own. A link is a blob like any other: its digest is over its stored
+bytes. Where a base is missing the prompt is missing; nothing is ever guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracekit.canonical import (
+    JsonValue,
+    canonical_bytes,
+    digest_bytes,
+    json_bytes,
+    parse_json,
+)
+from tracekit.errors import InvalidJson
+from tracekit.events import Blob
+
+MEDIA_TYPE = "application/vnd.tracekit.prompt+json"
+MESSAGES = "messages"
+
+LoadBlob = Callable[[str], Blob | None]
+LoadBlobs = Callable[[Iterable[str]], Mapping[str, Blob]]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One prompt as it is kept."""
+
+    append: list[JsonValue]
+    base: str | None = None
+    keep: int = 0
+    rest: dict[str, JsonValue] | None = None
+    """All beside the messages, which stand as null in their place; None: as in the base."""
+    refs: Mapping[str, str] = field(default_factory=dict)
+    """Fields of ``rest`` that stand as null and are blobs of their own."""
+    types: Mapping[str, JsonValue] = field(default_factory=dict)
+    """JSON pointer to type tag, of what the base does not say already."""
+
+    def as_blob(self) -> Blob:
+        """Write it down; what is empty is left out."""
+        body: dict[str, JsonValue] = {}
+        if self.base is not None:
+            body |= {"base": self.base, "keep": self.keep}
+        body["append"] = self.append
+        if self.rest is not None:
+            body["rest"] = self.rest
+        if self.refs:
+            body["refs"] = dict(self.refs)
+        if self.types:
+            body["types"] = dict(self.types)
+        return make_blob(body, media_type=MEDIA_TYPE)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A value put together again."""
+
+    value: JsonValue
+    types: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Type tags that its links carry; those of a value kept whole stand with its event."""
+
+
+def make_blob(value: JsonValue, *, media_type: str = "application/json") -> Blob:
+    """Write ``value`` as a blob."""
+    data = json_bytes(value)
+    return Blob(digest=digest_bytes(data), media_type=media_type, data=data)
+
+
+def value_of(blob: Blob) -> JsonValue:
+    """Read the value that a blob holds by itself: JSON parsed, any other text as it is."""
+    text = blob.data.decode("utf-8", "replace")
+    if not blob.media_type.startswith("application/json"):
+        return text
+    try:
+        return parse_json(text)
+    except InvalidJson:
+        return text
+
+
+def is_link(blob: Blob) -> bool:
+    """Tell whether ``blob`` is a link, and so no value by itself."""
+    return blob.media_type == MEDIA_TYPE
+
+
+def read_link(blob: Blob) -> Link | None:
+    """Read a link; None where it is damaged."""
+    try:
+        body: Any = parse_json(blob.data)
+        sound = all(isinstance(body.get(name, like), type(like)) for name, like in _SHAPE.items())
+        link = Link(**body)
+    except (InvalidJson, AttributeError, TypeError):
+        return None
+    return link if sound and (link.base is not None or link.rest is not None) else None
+
+
+_SHAPE: dict[str, object] = {
+    "append": [], "base": "", "keep": 0, "rest": {}, "refs": {}, "types": {},
+}  # fmt: skip
+
+
+def references(blob: Blob) -> tuple[str, ...]:
+    """Name the blobs that ``blob`` cannot be read without: whoever removes blobs keeps these."""
+    link = read_link(blob) if is_link(blob) else None
+    if link is None:
+        return ()
+    return (*([link.base] if link.base else []), *link.refs.values())
+
+
+def load_with_bases(digests: Iterable[str], load: LoadBlobs) -> dict[str, Blob]:
+    """Load blobs and all that they cannot be read without; what is gone is missing."""
+    found: dict[str, Blob] = {}
+    asked: set[str] = set()
+    wanted = set(digests)
+    while wanted:
+        asked |= wanted
+        more = load(wanted)
+        found |= more
+        wanted = {name for blob in more.values() for name in references(blob)} - asked
+    return found
+
+
+class Resolver:
+    """Puts prompts together again. Prompts of one conversation share their messages: read only."""
+
+    def __init__(self, load: LoadBlob) -> None:
+        self._load = load
+        self._links: dict[str, Whole | None] = {}
+
+    def value(self, digest: str) -> Whole | None:
+        """Give the value behind ``digest``; None where it or something it rests on is gone."""
+        if digest in self._links:
+            return self._links[digest]
+        blob = self._load(digest)
+        if blob is None:
+            return None
+        return self._resolved(blob) if is_link(blob) else Whole(value_of(blob))
+
+    def _resolved(self, blob: Blob) -> Whole | None:
+        """Walk to the first prompt of the chain, then put the later ones together, in turn."""
+        waiting: list[tuple[str, Link]] = []
+        seen: set[str] = set()
+        base: Whole | None = None
+        known: Blob | None = blob
+        while known is not None and is_link(known):
+            if known.digest in self._links:
+                base = self._links[known.digest]
+                break
+            link = read_link(known)
+            seen.add(known.digest)
+            if link is None or link.base in seen:
+                return None
+            waiting.append((known.digest, link))
+            known = self._load(link.base) if link.base is not None else None
+        else:
+            base = Whole(value_of(known)) if known is not None else None
+        for digest, link in reversed(waiting):
+            base = self._links[digest] = self._joined(base, link)
+        return base
+
+    def _joined(self, base: Whole | None, link: Link) -> Whole | None:
+        rest = link.rest
+        kept: list[JsonValue] = []
+        types: dict[str, JsonValue] = {}
+        if link.base is not None:
+            before = base.value if base is not None else None
+            messages = before.get(MESSAGES) if isinstance(before, dict) else None
+            if base is None or not isinstance(messages, list) or len(messages) < link.keep:
+                return None
+            kept = messages[: link.keep]
+            types = {
+                pointer: tag
+                for pointer, tag in base.types.items()
+                if _holds_again(pointer, link.keep, same_rest=rest is None)
+            }
+            rest = rest if rest is not None else before  # type: ignore[assignment]  # it is a dict
+        whole = dict(rest or {})
+        for name, digest in link.refs.items():
+            field_blob = self._load(digest)
+            if field_blob is None:
+                return None
+            whole[name] = value_of(field_blob)
+        whole[MESSAGES] = kept + link.append
+        return Whole(whole, {**types, **link.types})
+
+
+def _holds_again(pointer: str, keep: int, *, same_rest: bool) -> bool:
+    index = message_index(pointer)
+    return same_rest if index is None else index < keep
+
+
+def frame(value: Mapping[str, JsonValue]) -> tuple[bytes, bytes]:
+    """Give the canonical text of a prompt up to its first message, and from behind its last."""
+    place = _utf16(MESSAGES)
+    before = {key: item for key, item in value.items() if _utf16(key) < place}
+    after = {key: item for key, item in value.items() if _utf16(key) > place}
+    head = canonical_bytes(before)[:-1] + (b"," if before else b"")
+    tail = (b"," if after else b"") + canonical_bytes(after)[1:]
+    return head + b'"messages":[', b"]" + tail
+
+
+def _utf16(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+def message_index(pointer: str) -> int | None:
+    """Tell in which message the place of ``pointer`` is; None where it is in none."""
+    parts = pointer.split("/", 3)
+    return int(parts[2]) if len(parts) > 2 and parts[1] == MESSAGES and parts[2].isdigit() else None

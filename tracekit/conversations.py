@@ -1,0 +1,387 @@
+"""The prompts of one run, each kept as what it adds to an earlier one.
+
+The one idea: whether a prompt begins with an earlier one is asked of its exact bytes, which C code
+writes in a fraction of the time that a walk takes; what begins the same has been copied, redacted
+and digested already. Digests go on from where the earlier prompt's stopped. Where anything is not
+as expected (other types, a secret learnt since, an edited history) the whole prompt is taken
+anew, and kept as a link to the earlier prompt that it shares most messages with.
+
+Prompts are chained to prompts that are known to be written, so a failed write costs a restart and
+never a value. Nothing is locked: what two threads overwrite of each other costs a restart as well.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tracekit.canonical import (
+    Encoded,
+    JsonValue,
+    RunningDigest,
+    both_bytes,
+    encode,
+    json_bytes,
+    parse_json,
+)
+from tracekit.chains import MESSAGES, Link, frame, make_blob, message_index
+from tracekit.events import Blob, Payload
+from tracekit.prompts import PromptHash, PromptHashes, hash_prompt
+from tracekit.redact import Redactor, Scope
+
+HEADS = 8
+"""So many conversations of a run are remembered at a time."""
+_WORTH_A_LINK = 256
+"""Fewer bytes than this are written again rather than named."""
+_LARGE_FIELD = 512
+"""A field beside the messages that is larger is a blob of its own."""
+_Tags = Mapping[str, JsonValue]
+_NO_TAGS: _Tags = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What stands beside the messages, redacted, with the messages as null in their place."""
+
+    value: dict[str, JsonValue]
+    text: bytes
+    types: _Tags
+    before: bytes
+    """Canonical text of the whole prompt up to its first message."""
+    after: bytes
+    """And from behind its last."""
+    raw: bytes | None
+    """Exact bytes of the fields as they were given; None where that cannot be told."""
+
+    def same(self, other: _Rest) -> bool:
+        return self.text == other.text and self.types == other.types
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt as it is kept, and what a longer one needs to go on from it."""
+
+    blob: str
+    rest: _Rest
+    texts: tuple[bytes, ...]
+    """Each message, redacted, as it is stored."""
+    tags: tuple[_Tags, ...]
+    """Type tags of each message, by pointer within it."""
+    running: RunningDigest
+    """Over the canonical text up to the last message."""
+    hashed: PromptHash | None
+    """None where the messages have no chat shape."""
+    raw: bytes | None
+    """Exact bytes of the messages as they were given; None where they are not plain JSON."""
+    size: int
+    """Bytes of the whole as JSON."""
+    replayable: bool
+    redactor: Redactor
+    secrets: int
+    """How many secrets the run had met."""
+    types_in_blob: bool
+
+    @property
+    def digest(self) -> str:
+        """Over the canonical form of the whole redacted prompt."""
+        return self.running.with_more(self.rest.after).name()
+
+    def as_text(self) -> bytes:
+        """Write the whole as JSON."""
+        fields = {**self.rest.value, MESSAGES: None}
+        parts = [
+            json_bytes(name)
+            + b":"
+            + (b"[" + b",".join(self.texts) + b"]" if name == MESSAGES else json_bytes(item))
+            for name, item in fields.items()
+        ]
+        return b"{" + b",".join(parts) + b"}"
+
+    def continues(self, other: Prompt) -> bool:
+        """Tell whether this says all that ``other`` says, so that nobody needs to go on from it."""
+        count = len(other.texts)
+        same = self.texts[:count] == other.texts and self.tags[:count] == other.tags
+        return same and self.rest.same(other.rest)
+
+    def types(self) -> dict[str, JsonValue]:
+        """All type tags, by pointer within the prompt."""
+        found = dict(self.rest.types)
+        for index, tags in enumerate(self.tags):
+            found |= {f"/{MESSAGES}/{index}{pointer}": tag for pointer, tag in tags.items()}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPrompt:
+    """What is to be written of a prompt."""
+
+    prompt: Prompt
+    hashes: PromptHashes
+    blobs: tuple[Blob, ...]
+    """Those that are not written yet, as far as is known."""
+
+    @property
+    def payload(self) -> Payload:
+        """What the fact says of it."""
+        return Payload(
+            state="captured" if self.prompt.replayable else "truncated",
+            digest=self.prompt.digest,
+            blob=self.prompt.blob,
+            types={} if self.prompt.types_in_blob else self.prompt.types(),
+        )
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """The hashes by column."""
+        return self.hashes.as_columns()
+
+    @property
+    def value(self) -> JsonValue:
+        """The whole redacted prompt; it is put together when it is asked for."""
+        return parse_json(self.prompt.as_text())
+
+
+@dataclass(slots=True)
+class Conversations:
+    """What one run has said to models so far, the latest first."""
+
+    _heads: tuple[Prompt, ...] = field(default=())
+
+    def keep(self, value: object, redactor: Redactor, secrets: Scope) -> KeptPrompt | None:
+        """Redact a request, and say how it is kept; None where it holds no list of messages."""
+        kept = self._longer(value, redactor, secrets)
+        return kept if kept is not None else self._anew(value, redactor, secrets)
+
+    def written(self, kept: KeptPrompt) -> None:
+        """Take note that the blobs of ``kept`` are written, so that later prompts may name them."""
+        others = [head for head in self._heads if not kept.prompt.continues(head)]
+        self._heads = (kept.prompt, *others[: HEADS - 1])
+
+    # --- a prompt that begins with an earlier one -------------------------------------------------
+
+    def _longer(self, value: object, redactor: Redactor, secrets: Scope) -> KeptPrompt | None:
+        if isinstance(value, Encoded):
+            if value.types or not value.replayable:
+                return None
+            value = value.value
+        if not self._heads or redactor.rules.paths or type(value) is not dict:
+            return None
+        messages = value.get(MESSAGES)
+        if type(messages) is not list:
+            return None
+        messages = messages.copy()
+        raw, rest = _exact(messages), _exact({**value, MESSAGES: None})
+        if raw is None or rest is None:
+            return None
+        for head in self._heads:
+            if (
+                head.raw is not None
+                and head.hashed is not None
+                and head.rest.raw == rest
+                and head.secrets == len(secrets.known)
+                and head.redactor is redactor
+                and raw.startswith(head.raw, _HEADER)
+            ):
+                return _continued(head, messages[len(head.texts) :], raw, secrets)
+        return None
+
+    # --- any other --------------------------------------------------------------------------------
+
+    def _anew(self, value: object, redactor: Redactor, secrets: Scope) -> KeptPrompt | None:
+        encoded = value if isinstance(value, Encoded) else encode(value)
+        redacted = redactor.redact(encoded.value, scope=secrets).value
+        if not isinstance(redacted, dict) or not isinstance(redacted.get(MESSAGES), list):
+            return None
+        made = _taken(encoded, redacted, redactor, len(secrets.known))
+        base, keep = self._nearest(made)
+        hashes = made.hashed.hashes() if made.hashed is not None else hash_prompt(redacted)
+        if base is not None and base.continues(made) and made.continues(base):
+            same = replace(made, blob=base.blob, types_in_blob=base.types_in_blob)
+            return KeptPrompt(same, hashes, ())
+        return _as_link(made, redacted, base, keep, hashes)
+
+    def _nearest(self, made: Prompt) -> tuple[Prompt | None, int]:
+        """Find the earlier prompt that shares the longest beginning, and how long that is."""
+        shared = [(_common(head, made), head.rest.same(made.rest)) for head in self._heads]
+        best = max(range(len(shared)), key=shared.__getitem__, default=None)
+        if best is None:
+            return None, 0
+        keep = shared[best][0]
+        saved = sum(len(text) for text in made.texts[:keep])
+        return (self._heads[best], keep) if saved >= _WORTH_A_LINK else (None, 0)
+
+
+_HEADER = 5
+"""Bytes of a list before its first item."""
+
+
+def _exact(value: Any) -> bytes | None:
+    """Write ``value`` so that equal bytes are equal values of equal types; None if it cannot be.
+
+    Form 2 has no references, so that bytes do not depend on who else holds an object.
+    """
+    try:
+        return marshal.dumps(value, 2)  # written to be compared, never read
+    except (ValueError, RuntimeError):
+        return None
+
+
+def _continued(head: Prompt, new: list[JsonValue], raw: bytes, secrets: Scope) -> KeptPrompt | None:
+    """Add ``new`` to ``head``; None where that alone would not give what was said."""
+    encoded = [encode(message) for message in new]
+    if any(one.types or not one.replayable for one in encoded):
+        return None
+    start = _HEADER + len(head.raw or b"")
+    plain = [one.value for one in encoded]
+    if raw[start:] != (_exact(plain) or b"")[_HEADER:]:  # another thread changed them meanwhile
+        return None
+    found = head.redactor.redact({MESSAGES: plain}, scope=secrets)
+    messages = found.value.get(MESSAGES) if isinstance(found.value, dict) else None
+    if not isinstance(messages, list) or len(secrets.known) != head.secrets:
+        return None
+    hashed = head.hashed.with_more(messages) if head.hashed is not None else None
+    if hashed is None or (new and head.size < _WORTH_A_LINK):
+        return None
+    if not new:
+        return KeptPrompt(head, hashed.hashes(), ())
+    texts, canonical = _both(messages)
+    added = b",".join(canonical)
+    blob = Link(messages, base=head.blob, keep=len(head.texts)).as_blob()
+    longer = replace(
+        head,
+        blob=blob.digest,
+        texts=head.texts + tuple(texts),
+        tags=head.tags + (_NO_TAGS,) * len(texts),
+        running=head.running.with_more(b"," + added if head.texts else added),
+        hashed=hashed,
+        raw=raw[_HEADER:],
+        size=head.size + sum(len(text) + 1 for text in texts),
+        types_in_blob=True,
+    )
+    return KeptPrompt(longer, hashed.hashes(), (blob,))
+
+
+def _both(messages: Sequence[JsonValue]) -> tuple[list[bytes], list[bytes]]:
+    pairs = [both_bytes(message) for message in messages]
+    return [stored for stored, _ in pairs], [canonical for _, canonical in pairs]
+
+
+def _taken(
+    encoded: Encoded, redacted: dict[str, JsonValue], redactor: Redactor, secrets: int
+) -> Prompt:
+    """Take a whole prompt apart; its blob is not known yet."""
+    messages: list[JsonValue] = redacted[MESSAGES]  # type: ignore[assignment]  # what was asked
+    texts, canonical = _both(messages)
+    rest_types, tags = _by_message(encoded.types, len(messages))
+    plain = encoded.value if encoded.replayable and not encoded.types else None
+    rest = _rest({**redacted, MESSAGES: None}, rest_types, plain)
+    raw = _exact(plain[MESSAGES]) if isinstance(plain, dict) else None
+    return Prompt(
+        blob="",
+        rest=rest,
+        texts=tuple(texts),
+        tags=tags,
+        running=RunningDigest(rest.before + b",".join(canonical)),
+        hashed=PromptHash.begun(redacted).with_more(messages),
+        raw=raw[_HEADER:] if raw is not None else None,
+        size=len(rest.text) + sum(len(text) + 1 for text in texts),
+        replayable=encoded.replayable,
+        redactor=redactor,
+        secrets=secrets,
+        types_in_blob=False,
+    )
+
+
+def _rest(value: dict[str, JsonValue], types: _Tags, plain: JsonValue) -> _Rest:
+    before, after = frame(value)
+    return _Rest(
+        value=value,
+        text=json_bytes(value),
+        types=types,
+        before=before,
+        after=after,
+        raw=_exact({**plain, MESSAGES: None}) if isinstance(plain, dict) else None,
+    )
+
+
+def _by_message(types: _Tags, count: int) -> tuple[_Tags, tuple[_Tags, ...]]:
+    """Part type tags by the message that they are of, and those that are of none."""
+    if not types:
+        return _NO_TAGS, (_NO_TAGS,) * count
+    rest: dict[str, JsonValue] = {}
+    found: defaultdict[int, dict[str, JsonValue]] = defaultdict(dict)
+    for pointer, tag in types.items():
+        index = message_index(pointer)
+        if index is None or index >= count:
+            rest[pointer] = tag
+        else:
+            found[index][pointer.removeprefix(f"/{MESSAGES}/{index}")] = tag
+    return rest, tuple(found.get(index, _NO_TAGS) for index in range(count))
+
+
+def _common(left: Prompt, right: Prompt) -> int:
+    """Count the messages with which both begin."""
+    count = 0
+    for pair in zip(left.texts, right.texts, left.tags, right.tags, strict=False):
+        if pair[0] != pair[1] or pair[2] != pair[3]:
+            break
+        count += 1
+    return count
+
+
+def _as_link(
+    made: Prompt,
+    redacted: dict[str, JsonValue],
+    base: Prompt | None,
+    keep: int,
+    hashes: PromptHashes,
+) -> KeptPrompt:
+    """Keep ``made`` as a link to ``base``, or whole where there is none."""
+    messages: list[JsonValue] = redacted[MESSAGES]  # type: ignore[assignment]  # what was asked
+    inherited = base is not None and made.rest.same(base.rest)
+    rest, fields = _apart(made.rest.value) if not inherited else (None, [])
+    if base is None and not fields:
+        blob = make_blob(redacted)
+        return KeptPrompt(replace(made, blob=blob.digest), hashes, (blob,))
+    blob = Link(
+        messages[keep:],
+        base=base.blob if base is not None else None,
+        keep=keep,
+        rest=rest,
+        refs={name: kept.digest for name, kept in fields},
+        types=_own_types(made, base, keep, inherited=inherited),
+    ).as_blob()
+    linked = replace(made, blob=blob.digest, types_in_blob=True)
+    return KeptPrompt(linked, hashes, (*(kept for _, kept in fields), blob))
+
+
+def _own_types(
+    made: Prompt, base: Prompt | None, keep: int, *, inherited: bool
+) -> Mapping[str, JsonValue]:
+    """Give the type tags that the base's links do not carry."""
+    types = made.types()
+    if base is None or not base.types_in_blob:
+        return types
+    return {
+        pointer: tag
+        for pointer, tag in types.items()
+        if (not inherited if (at := message_index(pointer)) is None else at >= keep)
+    }
+
+
+def _apart(
+    rest: dict[str, JsonValue],
+) -> tuple[dict[str, JsonValue], list[tuple[str, Blob]]]:
+    """Take the large fields out of ``rest``, each as a blob of its own."""
+    small = dict(rest)
+    fields: list[tuple[str, Blob]] = []
+    for name, item in rest.items():
+        if isinstance(item, (str, list, dict)) and name != MESSAGES:
+            blob = make_blob(item)
+            if len(blob.data) >= _LARGE_FIELD:
+                small[name] = None
+                fields.append((name, blob))
+    return small, fields

@@ -1,0 +1,132 @@
+"""What is kept of a value: encoded, redacted, digested, within its limits.
+
+Prompts go through ``conversations``, so that each is kept as what it adds to an earlier one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tracekit.canonical import (
+    Encoded,
+    JsonValue,
+    both_bytes,
+    digest_bytes,
+    encode,
+    json_bytes,
+    parse_json,
+)
+from tracekit.canonical.plain import Plain, read_plain
+from tracekit.conversations import KeptPrompt
+from tracekit.events import Blob, ContentState, Payload
+from tracekit.limits import NO_LIMITS, Limits, StoreMeter, cut, only_digest
+from tracekit.operations import RunScope
+from tracekit.prompts import prompt_columns
+from tracekit.redact import Redactor, Scope
+
+
+@dataclass(slots=True)
+class Kept:
+    """A value as it is kept."""
+
+    payload: Payload
+    blobs: tuple[Blob, ...]
+    columns: Mapping[str, str | None] = field(default_factory=dict)
+    """Hashes, where it is a prompt."""
+    prompt: KeptPrompt | None = None
+    _value: JsonValue = None
+    _data: bytes | None = None
+    """The redacted value as JSON, where nobody has read it yet."""
+
+    @property
+    def value(self) -> JsonValue:
+        """The redacted value."""
+        if self.prompt is not None:
+            return self.prompt.value
+        return self._value if self._data is None else parse_json(self._data)
+
+
+@dataclass(slots=True)
+class Keeper:
+    """Keeps values within limits."""
+
+    limits: Limits = NO_LIMITS
+    meter: StoreMeter | None = None
+    chained: bool = True
+    """Whether a prompt may be kept as what it adds to another one."""
+
+    def keep(self, value: object, redactor: Redactor, run: RunScope) -> Kept:
+        """Keep a value of ``run``."""
+        kept = keep_value(value, redactor, run.secrets)
+        limit = self.limits.value_bytes
+        if limit is not None and len(kept.blobs[0].data) > limit:
+            kept.payload, mark = cut(kept.payload, kept.blobs[0].data)
+            kept.blobs = (mark,)
+        return self._with_room(kept, run)
+
+    def keep_prompt(self, value: object, redactor: Redactor, run: RunScope) -> Kept:
+        """Keep a request to a model as what it adds to an earlier one of ``run``."""
+        prompt = run.prompts.keep(value, redactor, run.secrets) if self.chained else None
+        if prompt is None:
+            kept = self.keep(value, redactor, run)
+            kept.columns = prompt_columns(kept.value)
+            return kept
+        kept = Kept(prompt.payload, prompt.blobs, prompt.columns, prompt)
+        limit = self.limits.value_bytes
+        if limit is not None and prompt.prompt.size > limit:
+            kept.payload, mark = cut(kept.payload, json_bytes(prompt.value))
+            kept.blobs = (mark,)
+        return self._with_room(kept, run)
+
+    def _with_room(self, kept: Kept, run: RunScope) -> Kept:
+        """Count what is kept, or let go of it where run or store are full."""
+        size = 0
+        for blob in kept.blobs:
+            size += len(blob.data)
+        limit = self.limits.run_bytes
+        full = limit is not None and run.kept_bytes + size > limit
+        if full or (self.meter is not None and not self.meter.has_room(size)):
+            run.not_kept += 1
+            kept.payload, kept.blobs = only_digest(kept.payload), ()
+        else:
+            run.kept_bytes += size
+        return kept
+
+    def written(self, kept: Kept, run: RunScope) -> None:
+        """Take note that what is kept of a value has been written."""
+        prompt = kept.prompt
+        if prompt is not None and kept.payload.blob == prompt.prompt.blob:
+            run.prompts.written(prompt)
+
+
+def keep_value(value: object, redactor: Redactor, secrets: Scope) -> Kept:
+    """Encode and redact ``value``: what is kept of it, and where."""
+    plain = None if isinstance(value, Encoded) else read_plain(value, collect=not redactor.idle)
+    if plain is not None and redactor.finds_nothing(plain, secrets):
+        return _keep_plain(plain)
+    encoded = value if isinstance(value, Encoded) else encode(value)
+    found = redactor.redact(encoded.value, scope=secrets)
+    # Kept in the order of its keys: what a planner prints of it must read the same in a replay.
+    data, canonical = both_bytes(found.value)
+    name = digest_bytes(data)
+    state: ContentState = "captured" if encoded.replayable else "truncated"
+    if found.failure is not None:
+        state = "redacted"
+    payload = Payload(
+        state=state,
+        digest=name if canonical == data else digest_bytes(canonical),
+        blob=name,
+        types=dict(encoded.types),
+    )
+    blob = Blob(digest=name, media_type="application/json", data=data)
+    return Kept(payload, (blob,), _value=found.value)
+
+
+def _keep_plain(plain: Plain) -> Kept:
+    """Keep a value that needs neither encoding nor redaction."""
+    data, canonical = plain.data, plain.canonical
+    name = digest_bytes(data)
+    digest = name if canonical == data else digest_bytes(canonical)
+    blob = Blob(digest=name, media_type="application/json", data=data)
+    return Kept(Payload(digest=digest, blob=name), (blob,), _data=data)
