@@ -176,6 +176,38 @@ def test_a_model_without_a_wire_is_recorded_too() -> None:
     assert recorded.value(row.argument_blob)["messages"] == [{"role": "user", "content": "say it"}]
 
 
+def test_tools_in_the_words_of_another_provider_are_recorded_as_they_would_be_sent() -> None:
+    theirs = {
+        "name": "look",
+        "description": "Look.",
+        "input_schema": {"type": "object", "properties": {"x": {"type": "integer"}}},
+    }
+    builtin = {"type": "web_search_20250305", "name": "web_search"}
+    with recording() as recorded:
+        Scripted(said=AIMessage("Hi.")).invoke("look", tools=[theirs, builtin])
+    (row,) = recorded.rows("llm_call")
+    first, second = recorded.value(row.argument_blob)["tools"]
+    assert first["function"] == {
+        "name": "look",
+        "description": "Look.",
+        "parameters": theirs["input_schema"],
+    }
+    assert second == builtin
+
+
+class Broken(Scripted):
+    """A model that cannot say what it is."""
+
+    def _get_ls_params(self, *_: Any, **__: Any) -> Any:
+        raise KeyError("model")
+
+
+def test_a_model_that_cannot_say_what_it_is_is_recorded_under_the_name_of_its_class() -> None:
+    with recording() as recorded:
+        Broken(said=AIMessage("Hi."))._generate([HumanMessage("look")])
+    assert [row.actor for row in recorded.rows("llm_call")] == ["Broken"]
+
+
 # --- answered -------------------------------------------------------------------------------------
 
 

@@ -162,6 +162,20 @@ def test_what_langchain_hands_in_is_not_an_argument_and_what_the_user_hands_in_i
     assert recorded.value(row.argument_blob) == {"query": "q", "user": "ann"}
 
 
+def test_a_parameter_is_not_taken_for_langchains_by_its_name() -> None:
+    class Apply(BaseTool):
+        name: str = "apply"
+        description: str = "Apply a configuration."
+
+        def _run(self, config: str, *, state: str = "new", run_manager: Any = None) -> str:
+            return f"{config} {state}"
+
+    with recording() as recorded:
+        assert Apply().invoke({"config": "a.toml"}) == "a.toml new"
+    (row,) = recorded.rows("tool_call")
+    assert recorded.value(row.argument_blob) == {"config": "a.toml", "state": "new"}
+
+
 def test_what_a_graph_hands_in_is_not_an_argument() -> None:
     @tool
     def peek(query: str, runtime: ToolRuntime) -> str:

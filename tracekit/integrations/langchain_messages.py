@@ -12,6 +12,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.utils import convert_to_openai_messages
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel
 
 from tracekit.canonical import JsonValue, json_text, parse_json
@@ -46,7 +47,7 @@ def request_of(
         "model": params.get("ls_model_name"),
         "messages": [_message(message) for message in messages],
         **{name: value for name, value in said.items() if value is not None},
-        **{name: _option(value) for name, value in options.items() if not _internal(name)},
+        **{name: _option(name, value) for name, value in options.items() if not _internal(name)},
     }
 
 
@@ -54,11 +55,22 @@ def _internal(name: str) -> bool:
     return name.startswith("ls_") or name == "stream"
 
 
-def _option(value: Any) -> Any:
-    """An option by what it asks for: a class by its schema."""
+def _option(name: str, value: Any) -> Any:
+    """An option by what it asks for: tools as the others spell them, a class by its schema."""
+    if name == "tools" and isinstance(value, list):
+        return [_tool(tool) for tool in value]
     if not isinstance(value, type):
         return value
     return value.model_json_schema() if issubclass(value, BaseModel) else value.__qualname__
+
+
+def _tool(tool: Any) -> Any:
+    if isinstance(tool, dict) and "input_schema" not in tool:
+        return tool  # as it is to be spelt, or one that the provider runs by itself
+    try:
+        return convert_to_openai_tool(tool)
+    except (ValueError, TypeError, KeyError):  # it has no such form
+        return tool
 
 
 def _message(message: BaseMessage) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def _opened(
     given = {**dict(zip(("messages", "stop", "run_manager"), args, strict=False)), **kwargs}
     messages, stop = given.pop("messages"), given.pop("stop", None)
     given.pop("run_manager", None)
-    params: Mapping[str, Any] = model._get_ls_params(stop=stop, **given)
+    params = _said_of(model, stop, given)
     name = str(params.get("ls_model_name") or type(model).__name__)
     request = request_of(messages, {**params, "ls_model_name": name}, given)
     step = open_step(
@@ -75,6 +75,14 @@ def _opened(
     made = ModelStep.of(step, model)
     made.streams = stream
     return made
+
+
+def _said_of(model: BaseChatModel, stop: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a model says of itself, name and provider first; nothing where it cannot."""
+    try:
+        return model._get_ls_params(stop=stop, **given)
+    except Exception:  # noqa: BLE001  # it is made for traces, and a model may have got it wrong
+        return {}
 
 
 @dataclass

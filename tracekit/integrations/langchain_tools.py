@@ -12,6 +12,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
@@ -29,8 +30,8 @@ from tracekit.wrap import wrap
 
 _DECORATED = "__tracekit__"
 """Attribute of a function that tracekit's own decorators record."""
-_PLUMBING = ("config", "run_manager", "callbacks")
-"""Parameters of the inner methods that are LangChain's."""
+_PLUMBING = ("run_manager", "callbacks")
+"""Parameters that are LangChain's whatever their annotations say."""
 _VARIABLE = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 _known: dict[int, tuple[ref[BaseTool], tuple[object, ...], Contract, str]] = {}
 
@@ -63,12 +64,13 @@ def _entering_async(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _wrapped(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     def open_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Step | Unrecorded:
-        tool, given = args[0], args[1:]
-        body = _body(tool, name) or functools.partial(method, tool)
+        tool, body = args[0], _body(args[0], name)
         if nesting.inside(tool) or hasattr(body, _DECORATED):
             return Unrecorded()
         try:
-            return _opened(tool, body, given, kwargs)
+            # A tool that is its class is given what its method is given, itself apart.
+            declares = _declares(body or method, method=body is None)
+            return _opened(tool, declares, args[1:], kwargs)
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             return unrecorded(error)
 
@@ -82,66 +84,77 @@ def _body(tool: BaseTool, method: str) -> Callable[..., Any] | None:
     return next((function for function in found if callable(function)), None)
 
 
-def _opened(
-    tool: BaseTool, body: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Step | Unrecorded:
-    own = recorder()
-    if own.enclosing() is None and not guard.installed():
-        return Unrecorded()
-    contract, text = _contract(tool, body)
-    step = open_step(
-        own,
-        "tool_call",
-        tool.name,
-        _arguments(body, args, kwargs),
-        contract=contract,
-        contract_json=text,
-        tool_call_id=nesting.asked_as(),
-    )
-    return nesting.FrameworkStep.of(step, tool)
+@dataclass(frozen=True)
+class _Declares:
+    """What the function of a tool takes."""
+
+    signature: inspect.Signature | None
+    """Without what LangChain fills in; None where it cannot be read."""
+    hidden: frozenset[str]
+    """The parameters that LangChain fills in."""
+
+    @property
+    def parameters(self) -> list[inspect.Parameter]:
+        """The parameters, as far as they can be read."""
+        return [] if self.signature is None else list(self.signature.parameters.values())
+
+    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, object]:
+        """The bound arguments, without what LangChain itself hands in."""
+        given = {name: value for name, value in kwargs.items() if name not in self.hidden}
+        if self.signature is None:
+            return {**({"args": list(args)} if args else {}), **given}
+        arguments = bind(self.signature, args, given)
+        for parameter in self.parameters:
+            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                # What a model gives such a tool are arguments like any other.
+                more = arguments.pop(parameter.name, {})
+                arguments |= more if isinstance(more, dict) else {}
+        return arguments
 
 
-def _arguments(
-    body: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> dict[str, object]:
-    """The bound arguments, without what LangChain itself hands in."""
-    signature, hidden = _signature(body)
-    given = {name: value for name, value in kwargs.items() if name not in hidden}
-    if signature is None:
-        return {**({"args": list(args)} if args else {}), **given}
-    arguments = bind(signature, args, given)
-    for parameter in signature.parameters.values():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            # What a model gives such a tool are arguments like any other.
-            more = arguments.pop(parameter.name, {})
-            arguments |= more if isinstance(more, dict) else {}
-    return arguments
-
-
-def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature | None, frozenset[str]]:
+def _declares(function: Callable[..., Any], *, method: bool) -> _Declares:
     try:
-        return _read_signature(function)
+        return _read(function, method=method)
     except TypeError:  # cannot be hashed
-        return _read_signature.__wrapped__(function)
+        return _read.__wrapped__(function, method=method)
 
 
 @functools.lru_cache(maxsize=1024)
-def _read_signature(
-    function: Callable[..., Any],
-) -> tuple[inspect.Signature | None, frozenset[str]]:
-    """The parameters that say what is done, and the names of those that LangChain fills in."""
+def _read(function: Callable[..., Any], *, method: bool) -> _Declares:
     plain = function.func if isinstance(function, functools.partial) else function
     try:
         hints = typing.get_type_hints(plain, include_extras=True)
     except Exception:  # noqa: BLE001  # annotations that cannot be read name nothing of LangChain's
         hints = {}
     hidden = frozenset(name for name, hint in hints.items() if _injected(hint)).union(_PLUMBING)
+    if not method:  # what calls a function has a ``config`` of its own
+        hidden |= {"config"}
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return None, hidden
-    kept = [p for name, p in signature.parameters.items() if name not in hidden]
-    return signature.replace(parameters=kept), hidden
+        return _Declares(None, hidden)
+    parameters = list(signature.parameters.values())[1 if method else 0 :]
+    kept = [parameter for parameter in parameters if parameter.name not in hidden]
+    return _Declares(signature.replace(parameters=kept), hidden)
+
+
+def _opened(
+    tool: BaseTool, declares: _Declares, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Step | Unrecorded:
+    own = recorder()
+    if own.enclosing() is None and not guard.installed():
+        return Unrecorded()
+    contract, text = _contract(tool, declares)
+    step = open_step(
+        own,
+        "tool_call",
+        tool.name,
+        declares.arguments(args, kwargs),
+        contract=contract,
+        contract_json=text,
+        tool_call_id=nesting.asked_as(),
+    )
+    return nesting.FrameworkStep.of(step, tool)
 
 
 def _injected(hint: object) -> bool:
@@ -161,21 +174,20 @@ def _injected(hint: object) -> bool:
     )
 
 
-def _contract(tool: BaseTool, body: Callable[..., Any]) -> tuple[Contract, str]:
+def _contract(tool: BaseTool, declares: _Declares) -> tuple[Contract, str]:
     """What ``tool`` declares, made once as long as it says the same."""
     says = (tool.name, tool.description, effect_of(tool.name), id(tool.args_schema))
     known = _known.get(id(tool))
     if known is not None and known[0]() is tool and known[1] == says:
         return known[2], known[3]
-    signature, _ = _signature(body)
     contract = contract_of(
-        _standing_for(signature),
+        _standing_for(declares.signature),
         name=tool.name,
         purpose=tool.description,
         effect=effect_of(tool.name),
         argument_schema=_schema(tool),
     )
-    if signature is None or any(p.kind in _VARIABLE for p in signature.parameters.values()):
+    if declares.signature is None or any(p.kind in _VARIABLE for p in declares.parameters):
         contract = contract.model_copy(update={"parameters": None})
     text = contract.model_dump_json()
     key = id(tool)
