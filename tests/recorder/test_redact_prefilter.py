@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -10,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.canonical.plain import read_plain
-from tracekit.redact import KeyedTagger, Redactor, Rules, Scope
+from tracekit.redact import KeyedTagger, Redactor, Rules, Scope, find_placeholders, placeholders
+from tracekit.redact.detectors import DETECTORS, Look
+from tracekit.redact.placeholders import FORMAT_KINDS, make_placeholder
 
 KEY = b"a key for tests, not for secrets"
 SECRETS = [
@@ -65,7 +68,7 @@ KNOWN = {"hunter2-known": "redacted-secret-0123456789abcdef", 'quo"ted-é\n1': "
         (Rules(fields=("name",), builtin=False), KNOWN),
     ],
 )
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(value=PLAIN)
 def test_what_passes_is_not_changed(rules: Rules, known: dict[str, str], value: Any) -> None:
     redactor = Redactor(rules, KeyedTagger(KEY))
@@ -123,3 +126,29 @@ def test_rules_that_are_not_known_let_nothing_pass() -> None:
     ):
         assert not Redactor(rules, KeyedTagger(KEY)).finds_nothing(plain, Scope())
     assert Redactor(Rules(builtin=False), KeyedTagger(KEY)).finds_nothing(plain, Scope())
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.lists(st.one_of(TEXTS, st.sampled_from("@\\nrt.a")), max_size=12).map("".join))
+def test_addresses_are_found_where_the_pattern_alone_finds_them(text: str) -> None:
+    (detector,) = [one for one in DETECTORS if one.kind == "email"]
+    everywhere = dataclasses.replace(detector, starts=None)
+    assert list(detector.find(Look(text))) == list(everywhere.find(Look(text)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_placeholders_are_found_where_the_pattern_alone_finds_them(data: st.DataObject) -> None:
+    made = [
+        make_placeholder(kind, "0123456789abcdef", original)
+        for kind in (*FORMAT_KINDS, "number", "secret", "pattern_1")
+        for original in ("sk-proj-x", "AKIA", "4111-1111-1111-1111", "GB 1", "\\n", "ghp_")
+    ]
+    pieces = st.one_of(st.sampled_from(made), TEXTS, st.sampled_from(["0", "REDACTED", "ZZZZ"]))
+    text = "".join(data.draw(st.lists(pieces, max_size=6)))
+    alone = [
+        (match.start(), match.end())
+        for match in placeholders._PLACEHOLDER.finditer(text)
+        if placeholders._genuine(match)
+    ]
+    assert [(wall.start, wall.end) for wall in find_placeholders(text)] == alone

@@ -65,11 +65,26 @@ def make_placeholder(kind: str, tag: str, original: str) -> str:
 
 def find_placeholders(text: str) -> list[Wall]:
     """Return every placeholder in ``text``, in order."""
-    return [
-        Wall(match.start(), match.end(), _kind_of(match))
-        for match in _PLACEHOLDER.finditer(text)
-        if _genuine(match)
-    ]
+    walls: list[Wall] = []
+    position = 0
+    for start in _starts(text):
+        match = _PLACEHOLDER.match(text, start) if start >= position else None
+        if match is not None:
+            position = match.end()
+            if _genuine(match):
+                walls.append(Wall(start, position, _kind_of(match)))
+    return walls
+
+
+def _starts(text: str) -> list[int]:
+    """Return where a placeholder may begin, in order: each holds one of a few words."""
+    found: set[int] = set()
+    for word, offsets in _MARKS.items():
+        at = text.find(word)
+        while at >= 0:
+            found.update([at - offset for offset in offsets])
+            at = text.find(word, at + 1)
+    return sorted(start for start in found if start >= 0)
 
 
 def placeholder_kind(text: str) -> str | None:
@@ -179,6 +194,17 @@ _PATTERNS = {
         r"-----END PRIVATE KEY-----"
     ),
 } | {kind: f"(?:{'|'.join(prefixes)})REDACTED{_TAG}0*+" for kind, (_, prefixes) in PREFIXES.items()}
+_MARKS: dict[str, tuple[int, ...]] = {
+    "redacted-": (0,),
+    "REDACTED": tuple({4, *(len(prefix) for _, some in PREFIXES.values() for prefix in some)}),
+    "-----BEGIN PRIVATE KEY-----": (0,),
+    _JWT_HEAD: (0,),
+    "+999": (0,),
+    _CARD_PREFIX[:4]: (0,),
+    str(_NUMBER_PREFIX): (0,),
+    "ZZZZ": (4, 5),
+}
+"""A word that stands in every placeholder of some kinds, and how far from their beginning."""
 _PLACEHOLDER = re.compile(
     "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items())
     + rf"|redacted-(?P<named>[a-z][a-z0-9_]{{0,39}})-{_TAG}"
