@@ -74,6 +74,8 @@ def wrap(
 
     undecorated = _at_home(undecorated, function)
     for made in (wrapper, undecorated):
+        # What a call gives is named after the function that it enters.
+        functools.update_wrapper(made, _entered(function), ("__name__", "__qualname__"), ())
         functools.update_wrapper(made, function)
         made.__signature__ = _signature(function)  # type: ignore[attr-defined]  # read by inspect
     vars(undecorated).pop("__wrapped__")  # it would lead to the body
@@ -91,16 +93,22 @@ def _at_home(made: Callable[..., Any], function: Callable[..., Any]) -> Callable
 
 def shape_of(function: Callable[..., Any]) -> str:
     """Say what a call of ``function`` gives: ``plain``, ``coroutine`` or one of the generators."""
-    inner: Any = function
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    if not inspect.isroutine(inner) and not inspect.isclass(inner):
-        inner = getattr(type(inner), "__call__", inner)  # noqa: B004  # its shape is asked, not whether it is there
+    inner = _entered(function)
     if inspect.isasyncgenfunction(inner):
         return "async generator"
     if inspect.isgeneratorfunction(inner):
         return "generator"
     return "coroutine" if inspect.iscoroutinefunction(inner) else "plain"
+
+
+def _entered(function: Callable[..., Any]) -> Any:
+    """The function that a call enters: of a partial and of a callable object, the one inside."""
+    inner: Any = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    if not inspect.isroutine(inner) and not inspect.isclass(inner):
+        inner = getattr(type(inner), "__call__", inner)  # noqa: B004  # it is asked for, not whether it is there
+    return inner
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
@@ -157,7 +165,15 @@ def _generator(function: Callable[..., Any], open_step: OpenStep) -> Callable[..
         except BaseException as error:
             step.fail(error)
             raise
-        return (yield from _read(step, generator))
+        reading = _Reading(step, generator)
+        while (given := reading.next()) is not _OVER:
+            try:
+                sent = yield given
+            except BaseException as thrown:  # noqa: BLE001  # handed on to the body
+                reading.throw(thrown)
+            else:
+                reading.send(sent)
+        return reading.returned
 
     return wrapper
 
@@ -200,7 +216,25 @@ def _played(recorded: Iterable[Any]) -> Generator[Any, Any, Any]:
     return last
 
 
-async def _await(step: Step, coroutine: Coroutine[Any, Any, Any]) -> Any:
+class _Unawaited:
+    """Closes a coroutine that nobody came to await: the one that stands for it has had its say."""
+
+    __slots__ = ("coroutine",)
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self.coroutine = coroutine
+
+    def __del__(self) -> None:
+        self.coroutine.close()
+
+
+def _follow(step: Step, coroutine: types.CoroutineType[Any, Any, Any]) -> Any:
+    followed: Any = _await(step, coroutine, _Unawaited(coroutine))
+    followed.__name__, followed.__qualname__ = coroutine.__name__, coroutine.__qualname__
+    return followed
+
+
+async def _await(step: Step, coroutine: Coroutine[Any, Any, Any], _unawaited: _Unawaited) -> Any:
     try:
         with step.active():
             value = await coroutine
@@ -211,19 +245,37 @@ async def _await(step: Step, coroutine: Coroutine[Any, Any, Any]) -> Any:
     return value
 
 
-def _read(step: Step, generator: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Yield what ``generator`` yields, each time with the step as the parent of what runs in it."""
-    resume: Callable[[], Any] = functools.partial(next, generator)
-    leaving = False
-    while True:
+class _Reading:
+    """A generator being read, each item with the step as the parent of what runs for it."""
+
+    def __init__(self, step: Step, generator: Generator[Any, Any, Any]) -> None:
+        self._step = step
+        self._generator = generator
+        self._resume: Callable[[], Any] = functools.partial(next, generator)
+        self._leaving = False
+        self.returned: Any = None
+
+    def send(self, sent: object) -> None:
+        """Hand on what the reader sent."""
+        self._resume = functools.partial(self._generator.send, sent)
+
+    def throw(self, thrown: BaseException) -> None:
+        """Hand on what the reader threw, or that it goes away."""
+        self._leaving = isinstance(thrown, GeneratorExit)
+        self._resume = functools.partial(self._generator.throw, thrown)
+
+    def next(self) -> Any:
+        """Give the next item; ``_OVER`` at the end."""
+        step = self._step
         try:
             with step.active():
-                item = resume()
+                item = self._resume()
         except StopIteration as stop:
-            step.end_stream(complete=not leaving, returned=stop.value)
-            return stop.value
+            self.returned = stop.value
+            step.end_stream(complete=not self._leaving, returned=stop.value)
+            return _OVER
         except GeneratorExit as error:
-            if leaving:
+            if self._leaving:
                 step.end_stream(complete=False)
             else:
                 step.fail(error)
@@ -232,14 +284,20 @@ def _read(step: Step, generator: Generator[Any, Any, Any]) -> Generator[Any, Any
             step.fail(error)
             raise
         step.item(item)
-        leaving = False
+        self._leaving = False
+        return item
+
+
+def _read(step: Step, generator: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    reading = _Reading(step, generator)
+    while (given := reading.next()) is not _OVER:
         try:
-            sent = yield item
+            sent = yield given
         except BaseException as thrown:  # noqa: BLE001  # handed on to the body
-            leaving = isinstance(thrown, GeneratorExit)
-            resume = functools.partial(generator.throw, thrown)
+            reading.throw(thrown)
         else:
-            resume = functools.partial(generator.send, sent)
+            reading.send(sent)
+    return reading.returned
 
 
 class _AsyncReading:
@@ -311,7 +369,7 @@ _SHAPES: Mapping[str, Callable[[Callable[..., Any], OpenStep], Callable[..., Any
     "async generator": _async_generator,
 }
 _HIDDEN: Mapping[type, Callable[[Step, Any], Any]] = {
-    types.CoroutineType: _await,
+    types.CoroutineType: _follow,
     types.GeneratorType: _read,
     types.AsyncGeneratorType: _read_async,
 }
