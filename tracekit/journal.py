@@ -107,12 +107,14 @@ class Journal:
         with self._lock:
             gone = self._let_go_of_a_deleted_file()
             fresh = [blob for blob in blobs if blob.digest not in self._kept]
-            lines = [_blob_line(blob) for blob in fresh]
-            lines.append(_fact_line(fact))
+            data = _fact_line(fact)
+            if fresh:
+                data = b"".join([*map(_blob_line, fresh), data])
             if gone:
-                lines.append(_fact_line(_loss(fact, gone, seq=next(self._numbers))))
-            self._append(b"".join(lines))
-            self._kept.update(blob.digest for blob in fresh)
+                data += _fact_line(_loss(fact, gone, seq=next(self._numbers)))
+            self._append(data)
+            for blob in fresh:
+                self._kept.add(blob.digest)
             self._written += 1
             self._appended = appended = self._appended + 1
             if self._oldest_ns is None:
@@ -199,14 +201,14 @@ class Journal:
             data = self._header() + data
         if self._torn:
             data = b"\n" + data
-        view = memoryview(data)
+        done = 0
         try:
-            while view:
-                view = view[os.write(self._fd, view) :]
+            while done < len(data):
+                done += os.write(self._fd, data[done:] if done else data)
         finally:
-            self._size += len(data) - len(view)
+            self._size += done
             # What stands before a fault must not run into the next line.
-            self._torn = bool(view) and (self._torn or len(view) < len(data))
+            self._torn = done < len(data) and (self._torn or done > 0)
 
     def _header(self) -> bytes:
         header = {"schema_version": SCHEMA_VERSION, "writer": self.writer, "pid": os.getpid()}

@@ -80,7 +80,7 @@ def _blob(data: bytes) -> Blob:
 def test_facts_and_blobs_come_back_as_they_were(
     tmp_path: Path, facts: list[Fact], data: list[bytes]
 ) -> None:
-    journal = Journal(tmp_path, max_age_ns=2**63)
+    journal = Journal(tmp_path, max_age_ns=2**65)
     blobs = [_blob(item) for item in data]
     for fact in facts:
         journal.write(fact, blobs)

@@ -116,10 +116,10 @@ def test_the_users_break_is_not_swallowed() -> None:
 def test_a_value_that_defeats_us_costs_the_value_and_not_the_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(_value: object) -> Any:
+    def broken(*_given: object) -> Any:
         raise RecursionError("deep")
 
-    monkeypatch.setattr("tracekit.recorder.encode", broken)
+    monkeypatch.setattr("tracekit.keeping.keep_value", broken)
     with recording() as recorded:
         assert work(1) == 10
     assert recorded.tree() == [["work", "look"]]
