@@ -51,6 +51,7 @@ def configure(
     on_loss: OnLoss = "record",
     otlp: bool | str = False,
     otlp_content: bool = False,
+    spans: bool = False,
 ) -> None:
     """Say where and how this process records.
 
@@ -65,6 +66,7 @@ def configure(
             ``refuse_writes`` refuses calls of tools that may write until it can be.
         otlp: Send spans out by OTLP, too: ``http://…``, ``grpc://…``, True for its own variables.
         otlp_content: Let spans carry what was asked and answered, too; redacted.
+        spans: Record the spans of other instrumentations, too.
     """
     given = locals()
     if on_loss not in ("record", "refuse_writes"):
@@ -99,6 +101,10 @@ def _open_spans(given: dict[str, Any]) -> None:
     if otlp := given["otlp"]:
         endpoint = otlp if isinstance(otlp, str) else None
         otel.export_to(endpoint, service=given["service"], redactor=lambda: recorder().redactor)
+    global _spans_wanted  # as above
+    _spans_wanted = given["spans"]
+    if _spans_wanted:
+        _watch_spans()
 
 
 def _at_exit() -> None:
@@ -117,6 +123,8 @@ def store_path(store: str | os.PathLike[str] | None = None) -> Path:
 def recorder() -> Recorder:
     """The recorder of this process, made with the defaults where nothing was configured."""
     found = _recorder
+    if _spans_wanted:
+        _watch_spans()
     if found is None:
         with _lock:
             if _recorder is None:
@@ -126,6 +134,19 @@ def recorder() -> Recorder:
             found = _recorder
     assert found is not None
     return found
+
+
+_spans_wanted = False
+"""Whether other people's spans are to be recorded and there was no provider to take them from."""
+
+
+def _watch_spans() -> None:
+    """Take them from the program's provider; where it has none yet, the next step tries again."""
+    from tracekit.foreign import SpanRecorder
+
+    global _spans_wanted  # a fact about this process
+    if not _replaying and otel.watch(SpanRecorder(recorder)):
+        _spans_wanted = False
 
 
 def strict() -> bool:

@@ -30,6 +30,16 @@ class Draft:
         self._said = said
 
     @property
+    def kind(self) -> type[Fact]:
+        """Its class."""
+        return self._kind
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """What it says."""
+        return self._fields
+
+    @property
     def timestamp_ns(self) -> int:
         """When it happened."""
         at: int = self._fields["timestamp_ns"]

@@ -19,14 +19,15 @@ from contextvars import Token
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tracekit.drafts import Draft
 from tracekit.events import Fact
 from tracekit.otel.carriers import RUN_ID_KEY, Remote, caller, environment, inherited
+from tracekit.otel.outgoing import HasValue, attributes_of, policy_of
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer
 
-    from tracekit.otel.outgoing import HasValue
     from tracekit.otel.processor import Receiver
     from tracekit.redact import Redactor
 
@@ -68,7 +69,7 @@ class OpenSpan:
     trace_id: str | None
     span_id: str | None
     _ended: bool = field(default=False)
-    _told: list[tuple[Fact, HasValue | None]] = field(default_factory=list)
+    _told: list[tuple[Fact | Draft, HasValue | None]] = field(default_factory=list)
 
     def attach(self) -> Token[Context] | None:
         """Make it the parent of every span opened from now on, in this context."""
@@ -86,7 +87,7 @@ class OpenSpan:
 
         otel_context.detach(token)
 
-    def tell(self, fact: Fact, kept: HasValue | None) -> None:
+    def tell(self, fact: Fact | Draft, kept: HasValue | None) -> None:
         """Let it say what ``fact`` says.
 
         Args:
@@ -101,19 +102,16 @@ class OpenSpan:
         if self._ended or self.span is None:
             return
         self._ended = True
-        from opentelemetry.trace import Status, StatusCode
-
-        self.span.set_attributes(attributes)
-        if self._told:
-            from tracekit.otel.outgoing import attributes_of, policy_of
-
-            self.span.set_attributes(attributes_of(self._told, content=_content))
-            if policy := policy_of(self._told):
-                self.span.update_name(f"{_VERBS['policy']} {policy}")
-            self._told.clear()
+        told, self._told = self._told, []
+        said = {**attributes, **attributes_of(told, content=_content)} if told else {**attributes}
+        if policy := policy_of(told):
+            self.span.update_name(f"{_VERBS['policy']} {policy}")
         if error_type is not None:
-            self.span.set_attribute("error.type", error_type)
+            from opentelemetry.trace import Status, StatusCode
+
+            said["error.type"] = error_type
             self.span.set_status(Status(StatusCode.ERROR))
+        self.span.set_attributes(said)
         self.span.end()
 
 
@@ -138,7 +136,7 @@ def start_span(
         parent: Where the active span is not the one to stand under, that one.
         run_id: Of an operation that opens a run: services called inside learn it as baggage.
     """
-    from opentelemetry import baggage, trace
+    from opentelemetry import trace
 
     above = parent.context if parent is not None else None
     outer = trace.get_current_span(above).get_span_context()
@@ -157,11 +155,17 @@ def start_span(
         kind=trace.SpanKind.CLIENT if kind in _REMOTE else trace.SpanKind.INTERNAL,
         attributes={key: value for key, value in known.items() if key and value},
     )
+    return _opened(span, above, outer.span_id, run_id)
+
+
+def _opened(span: Span, above: Context | None, outer_id: int, run_id: str | None) -> OpenSpan:
+    from opentelemetry import baggage, trace
+
     ids = span.get_span_context()
     if not ids.is_valid:
         return NO_SPAN
     # Without an SDK the API hands out the span above once more; that id is not ours.
-    own = None if ids.span_id == outer.span_id else trace.format_span_id(ids.span_id)
+    own = None if ids.span_id == outer_id else trace.format_span_id(ids.span_id)
     context = trace.set_span_in_context(span, above)
     if run_id is not None:
         context = baggage.set_baggage(RUN_ID_KEY, run_id, context)

@@ -7,10 +7,12 @@ goes out only where that is wanted, as JSON text.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from tracekit.canonical import JsonValue, json_text
+from tracekit.drafts import Draft
 from tracekit.events import (
     Fact,
     LlmCallBegun,
@@ -37,7 +39,7 @@ class HasValue(Protocol):
         """The redacted value; reading it may cost."""
 
 
-Told = Sequence[tuple[Fact, HasValue | None]]
+Told = Sequence[tuple[Fact | Draft, HasValue | None]]
 """Facts of one operation, each with what it keeps: its argument or observation."""
 _COLUMNS = {
     "provider": "gen_ai.provider.name",
@@ -58,6 +60,8 @@ _COLUMNS = {
     "policy_reason": "tracekit.policy.reason",
 }
 """Column → attribute, wherever a fact has the column."""
+_DECISION = {"decision": "tracekit.policy.decision", "reason": "tracekit.policy.reason"}
+"""The same of a policy's decision."""
 _REQUEST = {
     "max_tokens": int,
     "temperature": float,
@@ -80,45 +84,63 @@ def attributes_of(told: Told, *, content: bool) -> dict[str, Any]:
     """
     attributes: dict[str, Any] = {}
     for fact, kept in told:
-        kind, _, half = fact.fact.partition(".")
-        if half != "ended":
-            name = event_id("tracekit", fact.trace_id, fact.span_id, kind, fact.seq)
-            attributes |= {"tracekit.event.id": name, "tracekit.seq": fact.seq}
-        for column, attribute in _COLUMNS.items():
-            if (said := getattr(fact, column, None)) is not None:
-                attributes[attribute] = said
-        match fact:
-            case ToolCallBegun():
-                attributes |= _digest("tracekit.tool.argument.digest", fact.argument.digest)
+        kind, said = _said(fact)
+        event_type, ended, columns = _shape(kind)
+        if not ended:
+            name = event_id("tracekit", said["trace_id"], said["span_id"], event_type, said["seq"])
+            attributes |= {"tracekit.event.id": name, "tracekit.seq": said["seq"]}
+        for column, attribute in columns:
+            if (value := said.get(column)) is not None:
+                attributes[attribute] = value
+        if issubclass(kind, (ToolCallBegun, ToolCallEnded)):
+            attributes |= _digests(said)
+            if kind is ToolCallBegun:
                 attributes["gen_ai.tool.type"] = "function"
-            case ToolCallEnded():
-                attributes |= _digest("tracekit.tool.observation.digest", fact.observation.digest)
-            case LlmCallBegun():
-                attributes |= _request(_object(kept))
-            case LlmCallEnded():
-                attributes |= _response(_object(kept))
-            case PolicyNoted():
-                attributes |= _policy(fact)
-            case _:
-                pass
+        elif kind is LlmCallBegun:
+            attributes |= _request(_object(kept))
+        elif kind is LlmCallEnded:
+            attributes |= _response(_object(kept))
         if content and kept is not None:
-            attributes |= dict(_content(fact, kept.value))
-    if any(fact.fact.startswith("retrieval") for fact, _ in told):
-        attributes.pop("gen_ai.tool.type", None)  # a retrieval's span is not that of a tool
+            attributes |= dict(_content(kind, said, kept.value))
     return attributes
+
+
+def _said(fact: Fact | Draft) -> tuple[type[Fact], Mapping[str, Any]]:
+    """Kind and fields of a fact, whichever way it was written."""
+    if isinstance(fact, Draft):
+        return fact.kind, fact.fields
+    return type(fact), vars(fact)
+
+
+@functools.cache
+def _shape(kind: type[Fact]) -> tuple[str, bool, tuple[tuple[str, str], ...]]:
+    """Of a kind of fact: its event type, whether it is an end, and its columns as attributes."""
+    event_type, _, half = kind.model_fields["fact"].default.partition(".")
+    names = {**_COLUMNS, **(_DECISION if kind is PolicyNoted else {})}
+    known = tuple((column, name) for column, name in names.items() if column in kind.model_fields)
+    return event_type, half == "ended", known
+
+
+def _digests(said: Mapping[str, Any]) -> dict[str, str]:
+    found = {side: said.get(side) for side in ("argument", "observation")}
+    return {
+        f"tracekit.tool.{side}.digest": payload.digest
+        for side, payload in found.items()
+        if payload is not None and payload.digest is not None
+    }
 
 
 def policy_of(told: Told) -> str | None:
     """The policy whose decision is told, if one is."""
-    return next((fact.policy_id for fact, _ in told if isinstance(fact, PolicyNoted)), None)
+    for fact, _ in told:
+        kind, said = _said(fact)
+        if kind is PolicyNoted:
+            return said.get("policy_id")
+    return None
 
 
 def _object(kept: HasValue | None) -> dict[str, Any]:
     return {} if kept is None else object_of(kept.value)
-
-
-def _digest(attribute: str, digest: str | None) -> dict[str, str]:
-    return {} if digest is None else {attribute: digest}
 
 
 def _request(request: Mapping[str, JsonValue]) -> dict[str, Any]:
@@ -153,29 +175,23 @@ def _response(response: Mapping[str, JsonValue]) -> dict[str, Any]:
 _REASONS = {"tool_calls": "tool_call", "function_call": "tool_call"}
 
 
-def _policy(fact: PolicyNoted) -> dict[str, Any]:
-    said = {"decision": fact.decision, "id": fact.policy_id, "reason": fact.reason}
-    return {f"tracekit.policy.{name}": value for name, value in said.items() if value is not None}
-
-
-def _content(fact: Fact, value: JsonValue) -> Iterator[tuple[str, str]]:
-    match fact:
-        case LlmCallBegun():
-            request = object_of(value)
-            if not isinstance(request.get("messages"), list):
-                request = {"messages": [{"role": "user", "content": json_text(value)}]}
-            yield "gen_ai.input.messages", json_text(from_chat(request["messages"]))
-            if system := system_of(request):
-                yield "gen_ai.system_instructions", json_text(system)
-            if tools := definitions(request.get("tools")):
-                yield "gen_ai.tool.definitions", json_text(tools)
-        case LlmCallEnded():
-            if fact.status != "error":
-                yield "gen_ai.output.messages", json_text(from_chat(reply_of(value)))
-        case ToolCallBegun():
-            yield "gen_ai.tool.call.arguments", json_text(value)
-        case ToolCallEnded():
-            if fact.status != "error":
-                yield "gen_ai.tool.call.result", json_text(value)
-        case _:
-            pass
+def _content(
+    kind: type[Fact], said: Mapping[str, Any], value: JsonValue
+) -> Iterator[tuple[str, str]]:
+    if kind is LlmCallBegun:
+        request = object_of(value)
+        if not isinstance(request.get("messages"), list):
+            request = {"messages": [{"role": "user", "content": json_text(value)}]}
+        yield "gen_ai.input.messages", json_text(from_chat(request["messages"]))
+        if system := system_of(request):
+            yield "gen_ai.system_instructions", json_text(system)
+        if tools := definitions(request.get("tools")):
+            yield "gen_ai.tool.definitions", json_text(tools)
+    elif kind is ToolCallBegun:
+        yield "gen_ai.tool.call.arguments", json_text(value)
+    elif said.get("status") == "error":
+        return  # what came of it is the error
+    elif kind is LlmCallEnded:
+        yield "gen_ai.output.messages", json_text(from_chat(reply_of(value)))
+    elif kind is ToolCallEnded:
+        yield "gen_ai.tool.call.result", json_text(value)

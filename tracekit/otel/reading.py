@@ -98,63 +98,75 @@ def told_kind(name: str, attributes: Mapping[str, Any]) -> tuple[str, str]:
 
 def read(span: SpanData) -> Reading:
     """Read a span that is over."""
-    found = [
-        genai.current(span.attributes),
-        flattened.openinference(span.attributes),
-        flattened.openllmetry(span.attributes),
-        genai.pydantic_ai(span.attributes),
-        genai.old(span.attributes, span.events),
-        flattened.legacy(span.attributes),
-    ]
-    spoken = [name for name, said in zip(_CONVENTIONS, found, strict=True) if "kind" in said.found]
-    taken: set[str] = {"gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"}
-
-    def take(name: str) -> Any:
-        for said in found:
-            if name in said.found:
-                value, keys = said.found[name]
-                taken.update(keys)
-                return value
-        return None
-
-    kind = _KINDS.get(take("kind"), "span")
-    argument, observation, asked = _contents(kind, found, take)
+    chosen = _Chosen(span)
+    kind = _KINDS.get(chosen.take("kind"), "span")
+    argument, observation, asked = _contents(kind, chosen.found, chosen.take)
     if span.dropped:
         argument, observation = _cut(argument), _cut(observation)
-    error_type, message = _error(span, take("error_type"))
-    model = take("model_requested") if kind == "llm_call" else None
-    evidence = take("evidence_ids")
-    actor = take("actor")
-    begun = {name: value for name in _BEGUN if (value := _fitting(kind, name, take)) is not None}
-    ended = {name: value for name in _ENDED if (value := _fitting(kind, name, take)) is not None}
+    error_type, message = _error(span, chosen.take("error_type"))
+    model = chosen.take("model_requested") if kind == "llm_call" else None
     decision = _decision(span, observation) if kind == "policy" else None
-    left = {name: value for name, value in span.attributes.items() if name not in taken}
+    actor = chosen.take("actor") or model or span.name
+    evidence = listed(chosen.take("evidence_ids"))
+    begun, ended = chosen.columns(kind, _BEGUN), chosen.columns(kind, _ENDED)
     return Reading(
         kind="span" if kind == "policy" and decision is None else kind,
-        actor=str(actor or model or span.name),
-        convention=spoken[0] if spoken else "",
+        actor=str(actor),
+        convention=chosen.convention,
         begun=begun,
         ended=ended,
         argument=argument,
         observation=observation,
         error_type=error_type,
         error_message=message,
-        evidence_ids=tuple(str(said) for said in listed(evidence)),
+        evidence_ids=tuple(str(said) for said in evidence),
         decision=decision,
         asked=asked,
-        attributes=left,
+        attributes=chosen.left(),
     )
+
+
+class _Chosen:
+    """Every field from the best convention that has it."""
+
+    def __init__(self, span: SpanData) -> None:
+        self._attributes = span.attributes
+        self._taken = {"gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"}
+        self.found = [
+            genai.current(span.attributes),
+            flattened.openinference(span.attributes),
+            flattened.openllmetry(span.attributes),
+            genai.pydantic_ai(span.attributes),
+            genai.old(span.attributes, span.events),
+            flattened.legacy(span.attributes),
+        ]
+        names = zip(_CONVENTIONS, self.found, strict=True)
+        self.convention = next((name for name, said in names if "kind" in said.found), "")
+
+    def take(self, name: str) -> Any:
+        """A field's value; what it was read from is not kept among the attributes."""
+        for said in self.found:
+            if name in said.found:
+                value, keys = said.found[name]
+                self._taken.update(keys)
+                return value
+        return None
+
+    def columns(self, kind: Kind, names: tuple[str, ...]) -> dict[str, Any]:
+        """The columns that a row of this kind has; what it has not stays an attribute."""
+        calls = kind in ("tool_call", "retrieval")
+        fitting = [name for name in names if (calls if name == "tool_call_id" else not calls)]
+        if kind not in ("llm_call", "tool_call", "retrieval"):
+            return {}
+        return {name: value for name in fitting if (value := self.take(name)) is not None}
+
+    def left(self) -> dict[str, JsonValue]:
+        """The attributes that nothing was taken from."""
+        return {n: value for n, value in self._attributes.items() if n not in self._taken}
 
 
 def _best(found: list[Fields], name: str) -> JsonValue:
     return next((said.found[name][0] for said in found if name in said.found), None)
-
-
-def _fitting(kind: Kind, name: str, take: Any) -> Any:
-    """A column's value, where a row of this kind has the column; else it stays an attribute."""
-    if name == "tool_call_id":
-        return take(name) if kind in ("tool_call", "retrieval") else None
-    return take(name) if kind == "llm_call" else None
 
 
 def _contents(
