@@ -31,8 +31,18 @@ class Observation:
     def digest_form(self) -> JsonValue:
         """The JSON value that stands for the observation when two are compared."""
         if self.is_error:
-            return {"error": self.error_type, "message": self.error_message, "value": self.value}
+            value = _without_notes(self.value)
+            return {"error": self.error_type, "message": self.error_message, "value": value}
         return self.value
+
+
+def _without_notes(error: JsonValue) -> JsonValue:
+    """An error without the notes that were added on its way: frameworks write random ids there."""
+    attributes = error.get("attributes") if isinstance(error, dict) else None
+    if not isinstance(error, dict) or not isinstance(attributes, dict):
+        return error
+    kept = {name: value for name, value in attributes.items() if name != "__notes__"}
+    return {**error, "attributes": kept}
 
 
 @dataclass(frozen=True, slots=True)

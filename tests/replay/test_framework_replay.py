@@ -139,3 +139,19 @@ def test_a_person_in_the_middle_commands_and_artifacts_are_replayed(
     assert result.trajectory is not None
     assert diff(result.recorded, result.trajectory).same
     assert executions.read_text() == before
+
+
+def test_a_graph_that_ends_with_an_error_of_a_tool_ends_so_again(tmp_path: Path) -> None:
+    tracekit.configure(store=tmp_path / "store")
+    with pytest.raises(TimeoutError, match="no answer about A-17"), tracekit.run(run_id="stuck"):
+        approval.stuck("A-17")
+    tracekit.configure(store=tmp_path / "elsewhere")
+
+    result = replay_run(
+        "stuck", planner="fixtures.agents.approval_graph:stuck", store=tmp_path / "store"
+    )
+
+    assert result.verdict.kind == "pass"
+    assert result.trajectory is not None
+    assert result.trajectory.status == "error"
+    assert diff(result.recorded, result.trajectory).same
