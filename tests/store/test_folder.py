@@ -25,3 +25,21 @@ def test_a_column_of_a_later_version_is_passed_over(store: Store) -> None:
     later = open_store(store.path)
     assert later.events("r") == list(run("r").events)
     assert later.sql("SELECT DISTINCT mood FROM events ORDER BY ALL").rows == (("fine",), (None,))
+
+
+def test_a_digest_stands_once_in_a_row_and_is_read_whole(store: Store) -> None:
+    whole = run("r", calls=3)
+    store.append(whole)
+    (file,) = (store.path / "events").rglob("*.parquet")
+    rows = pq.read_table(file, partitioning=None).to_pylist()
+
+    # Values that were recorded are kept as their canonical form; texts that were imported are not.
+    assert {row["argument_blob"] for row in rows} == {None, "="}
+    assert all(str(row["observation_blob"]).startswith("sha256:") for row in rows[1:])
+    assert store.events("r") == list(whole.events)
+    asked = store.sql("SELECT argument_blob, observation_blob FROM events ORDER BY seq").rows
+    assert asked == tuple((row.argument_blob, row.observation_blob) for row in whole.events)
+    store.append(run("s"))
+    store.compact()
+    assert store.events("r") == list(whole.events)
+    assert store.verify().findings == ()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -37,12 +38,12 @@ def compact(folder: Folder) -> Compacted:
     """
     try:
         with locked(folder):
-            removed = _clean(folder)
+            removed = clean(folder)
             reader = Reader(folder)
             before = reader.snapshot()
             for group in _groups(folder, before):
                 _join(folder, reader, group)
-            removed += _clean(folder)
+            removed += clean(folder)
             after = Reader(folder).snapshot()
             return Compacted(len(before.batches), len(after.batches), removed)
     except OSError as error:
@@ -87,7 +88,7 @@ def _join(folder: Folder, reader: Reader, group: list[CommittedBatch]) -> None:
             parts.setdefault(place, []).append(table)
     if len(joined) < 2:
         return
-    tables_by_place = {place: _sorted(place, tables) for place, tables in sorted(parts.items())}
+    tables_by_place = {place: one_table(place, tables) for place, tables in sorted(parts.items())}
     write_batch(
         folder,
         tables_by_place,
@@ -108,20 +109,25 @@ def _whole(reader: Reader, batch: CommittedBatch) -> list[tuple[str, pa.Table]] 
     return tables
 
 
-def _sorted(place: str, tables: list[pa.Table]) -> pa.Table:
+def one_table(place: str, tables: list[pa.Table]) -> pa.Table:
+    """Join what is to stand in one file, in its order; a value that stands twice counts once."""
     table = pa.concat_tables(tables, promote_options="default")
     if place.startswith("events/"):
-        return table.take(
-            pc.sort_indices(table, sort_keys=[("run_id", "ascending"), ("seq", "ascending")])
-        )
-    order = pc.sort_indices(table["digest"])
-    table = table.take(order)
+        return _in_order(table, "run_id", "seq")
+    table = _in_order(table, "digest")
     digests = table["digest"].to_pylist()
     first = [place for place, one in enumerate(digests) if not place or one != digests[place - 1]]
     return table if len(first) == len(digests) else table.take(pa.array(first, pa.int64()))
 
 
-def _clean(folder: Folder) -> int:
+def _in_order(table: pa.Table, *names: str) -> pa.Table:
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])
+    if order.equals(pa.array(np.arange(table.num_rows, dtype=np.uint64))):
+        return table
+    return table.take(order)
+
+
+def clean(folder: Folder) -> int:
     """Remove files that nobody needs; call it under the write lock only."""
     reader = Reader(folder)
     snapshot = reader.snapshot()

@@ -40,7 +40,11 @@ that run a text of which nobody can say what it calls. Not every version of the 
 """
 _THEIR_FAULT = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
 _EVENTS_VIEW = """
-    CREATE VIEW events AS SELECT *,
+    CREATE VIEW events AS SELECT * REPLACE (
+            CASE argument_blob WHEN '=' THEN argument_digest ELSE argument_blob END
+                AS argument_blob,
+            CASE observation_blob WHEN '=' THEN observation_digest ELSE observation_blob END
+                AS observation_blob),
         make_timestamp_ns(ts_start_ns) AS "timestamp",
         latency_ns / 1e9 AS latency,
         coalesce(usage_input, 0) + coalesce(usage_output, 0)
@@ -202,26 +206,31 @@ def _union(
     *,
     once: str | None = None,
 ) -> None:
-    """Make a view over all files of one kind and the tables in memory beside them."""
+    """Make a view over all files of one kind and the tables in memory beside them.
+
+    Where there is nothing beside them and all have the same columns, the database is spared the
+    union of tables and of columns, which costs more than many a query.
+    """
     sound: list[str] = []
+    root = reader.folder.path.resolve()
     for batch in snapshot.batches:
         for path in batch.files(kind):
             if reader.sound(path, rows=batch.manifest.files[path]):
-                sound.append(quoted(str((reader.folder.path / path).resolve())))
+                sound.append(path)
             else:
                 extra += reader.tables(path, rows=batch.manifest.files[path])
     schema = EVENTS if kind == "events" else BLOBS
-    base.register(
-        f"{name}_beside",
-        pa.concat_tables([schema.empty_table(), *extra], promote_options="default"),
-    )
+    beside = pa.concat_tables([schema.empty_table(), *extra], promote_options="default")
+    base.register(f"{name}_beside", beside)
     parts = [f"SELECT * FROM {name}_beside"]
     if sound:
-        source = (
-            f"read_parquet([{', '.join(sound)}], union_by_name = true, hive_partitioning = false)"
-        )
+        alike = reader.alike(sound, schema)
+        files = ", ".join(quoted(str(root / path)) for path in sound)
+        options = f"union_by_name = {not alike}, hive_partitioning = false"
         rest = f" WHERE {once} NOT IN (SELECT {once} FROM {name}_beside)" if once else ""
-        parts.append(f"SELECT * FROM {source}{rest}")
+        if alike and not beside.num_rows:
+            parts, rest = [], ""
+        parts.append(f"SELECT * FROM read_parquet([{files}], {options}){rest}")
     base.execute(f"CREATE VIEW {name} AS {' UNION ALL BY NAME '.join(parts)}")
 
 

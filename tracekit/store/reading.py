@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tracekit.canonical import json_text, parse_json
 from tracekit.rows import run_row
 from tracekit.store.folder import Folder
-from tracekit.store.schema import events_of, runs_of, runs_table
+from tracekit.store.schema import events_of, runs_of, runs_table, unfolded, with_twins
 from tracekit.store.types import Problem
 
 MANIFEST = "tracekit.manifest"
@@ -180,7 +180,8 @@ class Reader:
                     if within is not None and not _may_hold(group, *within):
                         continue
                     try:
-                        yield file.read_row_group(number, columns=columns)
+                        table = file.read_row_group(number, columns=with_twins(columns))
+                        yield unfolded(table, columns)
                     except UNREADABLE as error:
                         self.note(path, error, group.num_rows, group=number)
         except FileNotFoundError as error:
@@ -198,6 +199,12 @@ class Reader:
             # No columns: the footer is read, and nothing else.
             list(self.tables(path, rows=rows, columns=[]))
         return all(place != path for place, _ in self.found)
+
+    def alike(self, paths: Sequence[str], schema: pa.Schema) -> bool:
+        """Tell whether files, known to be sound, have the same columns and all of ``schema``."""
+        first, *others = (self._footers[path].schema for path in paths)
+        names = {first.column(place).path.partition(".")[0] for place in range(len(first))}
+        return names.issuperset(schema.names) and all(first.equals(other) for other in others)
 
     def events(self, batches: Iterable[CommittedBatch], run_ids: Sequence[str]) -> pa.Table | None:
         """Read the rows of some runs from ``batches``; None where there are none."""
