@@ -7,8 +7,6 @@ it carries is redacted like any value. The id of a tool call leads back to the m
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -36,7 +34,7 @@ from tracekit.events import (
 from tracekit.keeping import Kept
 from tracekit.operations import RunScope, current
 from tracekit.otel.reading import Content, Reading
-from tracekit.otel.values import SpanData
+from tracekit.otel.values import SpanData, keep_newest
 from tracekit.recorder import Recorder, sound_text
 
 if TYPE_CHECKING:
@@ -72,9 +70,9 @@ class SpanRecorder:
     """Writes spans of other instrumentations with the recorder of this process."""
 
     recorder: Callable[[], Recorder]
-    _asked: OrderedDict[tuple[str, str], tuple[str, int]] = field(default_factory=OrderedDict)
-    _runs: OrderedDict[str, RunScope] = field(default_factory=OrderedDict)
-    _lock: threading.RLock = field(default_factory=threading.RLock)
+    # Without a lock, which a fork could leave held: each step on a dict is atomic.
+    _asked: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+    _runs: dict[str, RunScope] = field(default_factory=dict)
 
     def place(self, run_id: str | None) -> Started:
         """What is known when a span begins."""
@@ -96,23 +94,19 @@ class SpanRecorder:
             recorder.note_fault(error)
 
     def _run(self, run_id: str, trace_id: str) -> RunScope:
-        with self._lock:
+        found = self._runs.get(run_id)
+        if found is None:
             found = self._runs.setdefault(run_id, RunScope(run_id, trace_id))
-            self._runs.move_to_end(run_id)
-            while len(self._runs) > _MOST_RUNS:
-                self._runs.popitem(last=False)
+            keep_newest(self._runs, _MOST_RUNS)
         return found
 
     def _remember(self, run_id: str, span: SpanData, reading: Reading) -> None:
-        with self._lock:
-            for index, call_id in enumerate(reading.asked):
-                self._asked[run_id, call_id] = (span.span_id, index)
-            while len(self._asked) > _MOST_ASKED:
-                self._asked.popitem(last=False)
+        for index, call_id in enumerate(reading.asked):
+            self._asked[run_id, call_id] = (span.span_id, index)
+        keep_newest(self._asked, _MOST_ASKED)
 
     def _asker(self, run_id: str, reading: Reading) -> tuple[str, int] | None:
-        with self._lock:
-            return self._asked.get((run_id, reading.begun.get("tool_call_id") or ""))
+        return self._asked.get((run_id, reading.begun.get("tool_call_id") or ""))
 
 
 @dataclass

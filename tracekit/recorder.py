@@ -246,6 +246,8 @@ class Recorder:
         if span is not otel.NO_SPAN:
             span.tell(made, None)
             span.end({"tracekit.run.id": operation.run.run_id})
+        elif fact in (EvidenceNoted, StateNoted):
+            operation.span.tell(made, None)
 
     def _write(
         self,

@@ -38,9 +38,14 @@ class Received:
     """Every byte of the bodies, unpacked."""
 
     def spans(self) -> dict[str, dict[str, Any]]:
-        """Spans by name."""
-        return {
-            span.name: {
+        """Spans by name; the last of each."""
+        return {span["name"]: span for span in self.every()}
+
+    def every(self) -> list[dict[str, Any]]:
+        """Spans in the order in which they came."""
+        return [
+            {
+                "name": span.name,
                 "scope": scope.scope.name,
                 "attributes": {a.key: _value(a.value) for a in span.attributes},
                 "events": [{a.key: _value(a.value) for a in e.attributes} for e in span.events],
@@ -54,7 +59,7 @@ class Received:
             for resource in request.resource_spans
             for scope in resource.scope_spans
             for span in scope.spans
-        }
+        ]
 
     def services(self) -> set[Any]:
         """Names of the services that sent."""

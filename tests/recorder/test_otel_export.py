@@ -21,6 +21,8 @@ def look(account, password):
     if account < 0:
         raise TimeoutError("no answer for hunter2-in-error")
     tracekit.policy("deny", rule="no-night", reason="after hours, ask jo@example.com")
+    tracekit.evidence("metric-1", "metric-2"); tracekit.evidence("metric-1")
+    tracekit.state({"n": 0}, {"n": 1}); tracekit.state({"n": 1}, {"n": 2})
     return {"balance": 7}
 
 @tracekit.retrieval(name="docs")
@@ -53,6 +55,7 @@ store = open_store(".tracekit")
 print(json.dumps([{
     "event_id": r.event_id, "seq": r.seq, "trace": r.trace_id, "span": r.span_id,
     "kind": r.event_type, "name": r.actor, "argument": r.argument_digest, "run": r.run_id,
+    "evidence": r.evidence_ids, "state": [r.state_before, r.state_after],
     "observation": r.observation_digest, "prompt": r.prompt_hash, "system": r.system_hash}
     for line in store.runs(RunQuery()) for r in store.events(line.run_id)]))
 """
@@ -122,6 +125,16 @@ def test_a_policy_decision_is_a_span_beneath_its_step(tmp_path: Path) -> None:
     assert (said["tracekit.policy.decision"], said["tracekit.policy.id"]) == ("deny", "no-night")
     assert said["tracekit.policy.reason"].startswith("after hours, ask ")
     assert "jo@example.com" not in said["tracekit.policy.reason"]
+
+
+def test_evidence_and_state_stand_on_the_span_of_their_step(tmp_path: Path) -> None:
+    with http_receiver() as received:
+        _, rows = _sent(tmp_path, received)
+    look = next(s["attributes"] for s in received.every() if s["name"] == "execute_tool look")
+    row = next(row for row in rows if row["name"] == "look")
+    assert look["tracekit.evidence.ids"] == row["evidence"] == ["metric-1", "metric-2"]
+    assert [look["tracekit.state.before"], look["tracekit.state.after"]] == row["state"]
+    assert look["tracekit.event.id"] == row["event_id"]
 
 
 def test_without_being_asked_no_content_goes_out(tmp_path: Path) -> None:

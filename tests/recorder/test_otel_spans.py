@@ -19,6 +19,7 @@ from tests.recorder.record_kit import Recorded, everything, recording
 from tracekit import otel
 from tracekit.assembly import build
 from tracekit.foreign import SpanRecorder
+from tracekit.otel import processor
 
 ASK = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m-1"}
 LOOK = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
@@ -181,6 +182,50 @@ def test_what_cannot_be_written_is_counted(monkeypatch: pytest.MonkeyPatch) -> N
             with tracer.start_as_current_span("tool", attributes=LOOK):
                 pass
         assert recorded.recorder.lost == 1
+
+
+def test_spans_that_never_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "_MOST_OPEN", 3)
+    with watched() as (recorded, tracer):
+        spans = [tracer.start_span("tool", attributes=LOOK) for _ in range(5)]
+        for span in spans:
+            span.end()
+    assert len(recorded.rows()) == 3
+
+
+def test_a_forked_process_ends_spans_of_its_own(tmp_path: Path) -> None:
+    rows = json.loads(run_program(tmp_path, FORKED))
+    assert sorted(rows) == [["agent", 1], ["in the child", 2], ["in the parent", 2]]
+
+
+FORKED = """
+import json, os
+import tracekit
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+trace.set_tracer_provider(TracerProvider())
+tracekit.configure(spans=True)
+theirs = trace.get_tracer("theirs")
+
+def look(name):
+    said = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+    with theirs.start_as_current_span("execute_tool", attributes=said):
+        pass
+
+with tracekit.run(name="agent", run_id="r-1"):
+    child = os.fork()
+    for _ in range(2):
+        look("in the parent" if child else "in the child")
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+from tracekit import configuration
+configuration.recorder().sink.close()
+from tracekit.store import open_store
+store = open_store(".tracekit")
+names = [row.actor for row in store.events("r-1")]
+print(json.dumps([[name, names.count(name)] for name in set(names)]))
+"""
 
 
 def test_a_provider_is_watched_once_and_keeps_its_own_processors() -> None:

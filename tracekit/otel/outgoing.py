@@ -14,10 +14,12 @@ from typing import Any, Protocol
 from tracekit.canonical import JsonValue, json_text
 from tracekit.drafts import Draft
 from tracekit.events import (
+    EvidenceNoted,
     Fact,
     LlmCallBegun,
     LlmCallEnded,
     PolicyNoted,
+    StateNoted,
     ToolCallBegun,
     ToolCallEnded,
     event_id,
@@ -85,6 +87,9 @@ def attributes_of(told: Told, *, content: bool) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
     for fact, kept in told:
         kind, said = _said(fact)
+        if kind is EvidenceNoted or kind is StateNoted:
+            attributes |= _noted(kind, said, attributes)
+            continue
         event_type, ended, columns = _shape(kind)
         if not ended:
             name = event_id("tracekit", said["trace_id"], said["span_id"], event_type, said["seq"])
@@ -103,6 +108,18 @@ def attributes_of(told: Told, *, content: bool) -> dict[str, Any]:
         if content and kept is not None:
             attributes |= dict(_content(kind, said, kept.value))
     return attributes
+
+
+def _noted(
+    kind: type[Fact], said: Mapping[str, Any], so_far: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Evidence and state, which are noted apart and belong to the operation around them."""
+    if kind is EvidenceNoted:
+        cited = so_far.get("tracekit.evidence.ids", ())
+        return {"tracekit.evidence.ids": list(dict.fromkeys([*cited, *said["evidence_ids"]]))}
+    before = so_far.get("tracekit.state.before", said["before"].digest)
+    found = {"tracekit.state.before": before, "tracekit.state.after": said["after"].digest}
+    return {name: digest for name, digest in found.items() if digest is not None}
 
 
 def _said(fact: Fact | Draft) -> tuple[type[Fact], Mapping[str, Any]]:

@@ -9,8 +9,6 @@ program, waits, or drops: what is handed on is written before ``end()`` of the s
 from __future__ import annotations
 
 import logging
-import threading
-from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -21,7 +19,7 @@ from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
 
 from tracekit.otel.carriers import run_id_in
 from tracekit.otel.reading import Reading, read, told_kind
-from tracekit.otel.values import SpanData, SpanEvent, plain_value
+from tracekit.otel.values import SpanData, SpanEvent, keep_newest, plain_value
 
 _OURS = "tracekit"
 _MOST_OPEN = 50_000
@@ -67,8 +65,8 @@ class TracekitSpanProcessor(SpanProcessor):
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
-        self._open: OrderedDict[tuple[int, int], Place] = OrderedDict()
-        self._lock = threading.RLock()
+        # Without a lock, which a fork could leave held: each step on the dict is atomic.
+        self._open: dict[tuple[int, int], Place] = {}
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Remember where a span began."""
@@ -94,8 +92,7 @@ class TracekitSpanProcessor(SpanProcessor):
 
     def _started(self, span: Span, context: Context | None) -> None:
         above = span.parent
-        with self._lock:
-            parent = self._open.get((above.trace_id, above.span_id)) if above else None
+        parent = self._open.get((above.trace_id, above.span_id)) if above else None
         run_id = run_id_in(context)
         place = Place(span, parent, run_id)
         if not place.ours:
@@ -103,17 +100,14 @@ class TracekitSpanProcessor(SpanProcessor):
         elif parent is not None:
             parent.ours_below.add(told_kind(span.name, span.attributes or {}))
         ids = span.get_span_context()
-        with self._lock:
-            self._open[ids.trace_id, ids.span_id] = place
-            while len(self._open) > _MOST_OPEN:
-                self._open.popitem(last=False)
+        self._open[ids.trace_id, ids.span_id] = place
+        keep_newest(self._open, _MOST_OPEN)
 
     def _ended(self, span: ReadableSpan) -> None:
         ids = span.get_span_context()
         if ids is None:
             return
-        with self._lock:
-            place = self._open.pop((ids.trace_id, ids.span_id), None)
+        place = self._open.pop((ids.trace_id, ids.span_id), None)
         if place is None or place.ours:
             return
         data = span_data(span)

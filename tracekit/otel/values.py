@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +40,13 @@ class SpanData:
     scope_version: str | None = None
     dropped: int = field(default=0)
     """Attributes and events that its maker dropped."""
+
+
+def keep_newest(remembered: dict[Any, Any], most: int) -> None:
+    """Forget the oldest entries beyond ``most``, whatever other threads do meanwhile."""
+    with suppress(RuntimeError, StopIteration):
+        while len(remembered) > most:
+            remembered.pop(next(iter(remembered)), None)
 
 
 def plain_value(value: Any) -> JsonValue:
