@@ -50,6 +50,10 @@ COMMANDS: dict[str, CommandLine] = {
         "tracekit.cli.importing:import_",
         "Import traces that others recorded: files, or folders of them.",
     ),
+    "prune": CommandLine(
+        "tracekit.cli.retention:prune",
+        "Remove runs for good: rows, catalogue and the values that nothing else needs.",
+    ),
     "replay": CommandLine(
         "tracekit.cli.replaying:replay",
         "Feed the recorded observations of a run to a planner. Nothing is executed.",

@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 STORAGE = "v1.5.0"
 """The oldest DuckDB that reads the file; newer ones read and write it as well."""
 SCHEMAS: dict[str, pa.Schema] = {"events": EVENTS, "blobs": BLOBS, "runs": RUNS}
-_META = "tracekit"
+META = "tracekit"
 _LOOKS, _PAUSE_S = 20, 0.1
 _HELD = re.compile(r"held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 _NEWER = re.compile(r"database file with version number|serialized by a newer|newer version", re.I)
@@ -111,9 +111,9 @@ class Database:
         try:
             with duckdb.connect(str(new), config=self._settings()) as base:
                 _make_tables(base)
-                base.execute(f"CREATE TABLE {_META} (schema_version INTEGER, key_id VARCHAR)")
+                base.execute(f"CREATE TABLE {META} (schema_version INTEGER, key_id VARCHAR)")
                 values = [SCHEMA_VERSION, self.redaction_key_id]
-                base.execute(f"INSERT INTO {_META} VALUES (?, ?)", values)
+                base.execute(f"INSERT INTO {META} VALUES (?, ?)", values)
             new.chmod(0o600)
             _put(new, self.path)
         finally:
@@ -169,12 +169,12 @@ def _told(path: Path) -> Iterator[None]:
 def _checked(path: Path, base: duckdb.DuckDBPyConnection) -> str | None:
     """Check what the file says of itself; give the id of its redaction key."""
     names = {row[0] for row in base.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    if _META not in names:
+    if META not in names:
         raise StoreError(
-            f"{path} is a DuckDB file, but no trace store (it has no table {_META!r})",
+            f"{path} is a DuckDB file, but no trace store (it has no table {META!r})",
             hint="give a path that does not exist yet; nothing was changed",
         )
-    row = base.execute(f"SELECT schema_version, key_id FROM {_META}").fetchone()
+    row = base.execute(f"SELECT schema_version, key_id FROM {META}").fetchone()
     if row is None or not isinstance(row[0], int):
         raise StoreError(f"{path} is damaged: it does not say which schema_version it has")
     if row[0] > SCHEMA_VERSION:

@@ -1,0 +1,256 @@
+"""Removing runs for good: their rows, their catalogue lines, and the values nothing else needs.
+
+All that goes goes with one commit. A folder gets one new batch with what stays of the batches that
+held something of it, and that batch names those it replaces; a DuckDB file is written anew and put
+in the old one's place, since a database keeps deleted bytes. A kill leaves the store as it was, or
+as it should be.
+
+What a living process records is never touched: its runs stay, and so does what they rest on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracekit.chains import MEDIA_TYPE
+from tracekit.errors import StoreError
+from tracekit.store.appending import append_locked
+from tracekit.store.compaction import clean, one_table
+from tracekit.store.folder import Folder, fresh_batch_name, locked, publish
+from tracekit.store.live import Live
+from tracekit.store.parquet import ParquetStore
+from tracekit.store.reading import (
+    CommittedBatch,
+    Manifest,
+    Reader,
+    Snapshot,
+    catalogue,
+    rows_in,
+    without_runs,
+)
+from tracekit.store.removal import Criteria, Named, Pruned, lines_set_aside
+from tracekit.store.schema import blobs_of, write_table
+from tracekit.store.settling import settle
+from tracekit.store.types import Store
+
+_NAMING = ("argument_blob", "observation_blob", "contract")
+
+
+def prune(store: Store, criteria: Criteria, *, dry_run: bool = False) -> Pruned:
+    """Remove the runs that ``criteria`` mean, or tell what would go.
+
+    Raises:
+        StoreBusy: another process holds the DuckDB file.
+        StoreError: the store cannot be written; no run was removed in part.
+    """
+    if isinstance(store, ParquetStore):
+        return _prune_folder(store, criteria, dry_run=dry_run)
+    from tracekit.store.rebuilding import prune_file
+    from tracekit.store.single import DuckdbStore
+
+    assert isinstance(store, DuckdbStore)
+    return prune_file(store, criteria, dry_run=dry_run)
+
+
+def _prune_folder(store: ParquetStore, criteria: Criteria, *, dry_run: bool) -> Pruned:
+    folder = store.folder
+    settle(folder, partial(append_locked, folder, store.reader), wait=not dry_run)
+    try:
+        if dry_run:
+            return _planned(folder, store.live.read(), criteria).as_pruned(folder)
+        with locked(folder):
+            clean(folder)
+            plan = _planned(folder, store.live.read(), criteria)
+            if not plan.touched:
+                return plan.as_pruned(folder)
+            freed = _size(folder, plan.touched)
+            _commit(folder, plan)
+            clean(folder)
+            made = Reader(folder).snapshot().batches
+            freed -= _size(folder, [one for one in made if one.name not in plan.before])
+            return plan.as_pruned(folder, freed=freed)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise StoreError(
+            f"{folder.path} could not be pruned: {reason}",
+            hint="no run was removed in part; prune again when it can be written",
+        ) from error
+
+
+@dataclass
+class _Plan:
+    reader: Reader
+    snapshot: Snapshot
+    going: set[str]
+    recording: set[str] = field(default_factory=set)
+    damaged: set[str] = field(default_factory=set)
+    needless: set[str] = field(default_factory=set)
+    events: int = 0
+    weight: float = 0
+    left: dict[str, int] = field(default_factory=dict)
+    """File of a touched batch → rows that stay."""
+    touched: list[CommittedBatch] = field(default_factory=list)
+
+    @property
+    def before(self) -> set[str]:
+        return {batch.name for batch in self.snapshot.batches}
+
+    def as_pruned(self, folder: Folder, *, freed: int | None = None) -> Pruned:
+        return Pruned(
+            runs=tuple(sorted(self.going)),
+            events=self.events,
+            values=len(self.needless),
+            bytes_freed=int(self.weight) if freed is None else max(0, freed),
+            recording=tuple(sorted(self.recording)),
+            damaged=tuple(sorted(self.damaged)),
+            set_aside=lines_set_aside(folder, self.going),
+        )
+
+
+def _planned(folder: Folder, live: Live, criteria: Criteria) -> _Plan:
+    """Find out what goes; batches with damage stay as they are, and so do the runs in them."""
+    reader = Reader(folder)
+    snapshot = reader.snapshot()
+    meant = {row.run_id for row in rows_in(catalogue(snapshot)) if criteria.mean(row)}
+    recording = meant & live.events.keys()
+    damaged: set[str] = set()
+    while True:
+        bad = [batch for batch in snapshot.batches if _is_damaged(reader, batch)]
+        damaged = meant.intersection(*[_runs_in(bad)]) - recording
+        plan = _Plan(reader, snapshot, meant - recording - damaged, recording, damaged)
+        sound = [batch for batch in snapshot.batches if batch not in bad]
+        if plan.going:
+            _weigh(plan, live, sound)
+        if all(_readable(reader, batch) for batch in plan.touched):
+            return plan
+
+
+def _runs_in(batches: Iterable[CommittedBatch]) -> set[str]:
+    return {run_id for batch in batches for run_id in batch.catalogue["run_id"].to_pylist()}
+
+
+def _is_damaged(reader: Reader, batch: CommittedBatch) -> bool:
+    files = {*batch.manifest.files, f"runs/{batch.name}.parquet"}
+    return any(path in files for path, _ in reader.found)
+
+
+def _readable(reader: Reader, batch: CommittedBatch) -> bool:
+    for path, rows in batch.manifest.files.items():
+        for _ in reader.tables(path, rows=rows):
+            pass
+    return not _is_damaged(reader, batch)
+
+
+def _weigh(plan: _Plan, live: Live, sound: list[CommittedBatch]) -> None:
+    """Find the values that go with the runs, and the batches that hold something of either."""
+    reader = plan.reader
+    named = Named.beside(live)
+    gone_rows = {path: 0 for batch in plan.snapshot.batches for path in batch.manifest.files}
+    for batch in plan.snapshot.batches:
+        for path in batch.files("events"):
+            for table in reader.tables(path, rows=-1, columns=["run_id", *_NAMING]):
+                gone = _among(table["run_id"], plan.going)
+                gone_rows[path] += pc.sum(gone).as_py() or 0
+                named.going |= _names(table.filter(gone))
+                named.staying |= _names(table.filter(pc.invert(gone)))
+        for path in batch.files("blobs"):
+            for table in reader.tables(path, rows=-1, within=("media_type", [MEDIA_TYPE])):
+                named.add_links(blobs_of(table.filter(pc.equal(table["media_type"], MEDIA_TYPE))))
+    plan.events = sum(gone_rows.values())
+    plan.needless = named.needless()
+    for batch in sound:
+        for path in batch.files("blobs"):
+            for table in reader.tables(path, rows=-1, columns=["digest"]):
+                gone_rows[path] += pc.sum(_among(table["digest"], plan.needless)).as_py() or 0
+        mine = batch.manifest.files
+        if any(gone_rows[path] for path in mine) or plan.going & _runs_in([batch]):
+            plan.touched.append(batch)
+            plan.left |= {path: rows - gone_rows[path] for path, rows in mine.items()}
+            plan.weight += sum(
+                _size_of(reader.folder.path / path) * gone_rows[path] / max(1, rows)
+                for path, rows in mine.items()
+            )
+
+
+def _among(column: pa.ChunkedArray, names: Iterable[str]) -> pa.ChunkedArray:
+    return pc.is_in(column, pa.array(names, pa.string()))
+
+
+def _names(table: pa.Table) -> set[str]:
+    return {
+        name
+        for column in _NAMING
+        if column in table.column_names
+        for name in pc.unique(table[column]).to_pylist()
+        if name is not None
+    }
+
+
+def _commit(folder: Folder, plan: _Plan) -> None:
+    """Write what stays of the touched batches as one batch that replaces them."""
+    name = fresh_batch_name(folder)
+    sources: defaultdict[str, list[str]] = defaultdict(list)
+    for path, rows in plan.left.items():
+        if rows:
+            sources[path.rpartition("/")[0]].append(path)
+    written: dict[str, int] = {}
+
+    def write(place: str, temporary: Path) -> None:
+        table = one_table(place, [_staying(plan, path) for path in sources[place]])
+        written[f"{place}/{name}.parquet"] = table.num_rows
+        write_table(table, temporary)
+
+    def commit(temporary: Path) -> None:
+        replaced = tuple(batch.name for batch in plan.touched)
+        manifest = Manifest(written, replaced)
+        lines = without_runs(catalogue(Snapshot(tuple(plan.touched))), sorted(plan.going))
+        write_table(lines, temporary, metadata=manifest.as_metadata())
+
+    places = [
+        (folder.path / place / f"{name}.parquet", partial(write, place))
+        for place in sorted(sources)
+    ]
+    publish([*places, (folder.runs / f"{name}.parquet", commit)])
+
+
+def _staying(plan: _Plan, path: str) -> pa.Table:
+    """Read what stays of one file.
+
+    Raises:
+        OSError: it could be read a moment ago, and cannot now.
+    """
+    column, gone = (
+        ("run_id", plan.going)
+        if path.startswith("events/")
+        else (
+            "digest",
+            plan.needless,
+        )
+    )
+    tables = [
+        table.filter(pc.invert(_among(table[column], gone)))
+        for table in plan.reader.tables(path, rows=-1)
+    ]
+    table = pa.concat_tables(tables, promote_options="default")
+    if table.num_rows != plan.left[path]:
+        raise OSError(None, f"{path} cannot be read to its end")
+    return table
+
+
+def _size(folder: Folder, batches: Iterable[CommittedBatch]) -> int:
+    return sum(
+        _size_of(folder.path / path)
+        for batch in batches
+        for path in (*batch.manifest.files, f"runs/{batch.name}.parquet")
+    )
+
+
+def _size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

@@ -1,0 +1,119 @@
+"""Removing runs from a DuckDB file: what stays is written to a new file that takes its place.
+
+A database keeps the bytes of what is deleted in it until they are written over; a new file has
+none of them. It is put in place while the old one is held and nobody settles, with one rename.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+
+import duckdb
+import pyarrow as pa
+
+from tracekit.chains import MEDIA_TYPE
+from tracekit.conditions import Conditions
+from tracekit.errors import StoreError
+from tracekit.store.database import META, STORAGE, Database
+from tracekit.store.folder import flush, locked, make_folder
+from tracekit.store.queries import quoted
+from tracekit.store.reading import rows_in
+from tracekit.store.removal import Criteria, Named, Pruned, lines_set_aside
+from tracekit.store.schema import blobs_of
+from tracekit.store.settling import settle
+from tracekit.store.single import DuckdbStore
+
+_NEW = ".pruned"
+_NAMES = """
+    SELECT DISTINCT unnest([argument_blob, observation_blob, contract]) AS name
+    FROM events {join} JOIN gone USING (run_id)
+"""
+
+
+def prune_file(store: DuckdbStore, criteria: Criteria, *, dry_run: bool) -> Pruned:
+    """Remove the runs that ``criteria`` mean from a DuckDB file.
+
+    Raises:
+        StoreBusy: another process holds it.
+        StoreError: it cannot be read or written; nothing was removed.
+    """
+    database = store.database
+    settle(store.folder, store.append, wait=not dry_run)
+    if not database.path.exists():
+        return Pruned()
+    try:
+        make_folder(store.folder.path)
+        with locked(store.folder), database.opened(write=not dry_run) as base:
+            plan = _planned(store, base, criteria)
+            if not plan.runs or dry_run:
+                return plan
+            base.execute("CHECKPOINT")
+            before = database.path.stat().st_size
+            _replace(database, base)
+            return replace(plan, bytes_freed=max(0, before - database.path.stat().st_size))
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise StoreError(
+            f"{database.path} could not be pruned: {reason}", hint="nothing was removed"
+        ) from error
+
+
+def _planned(store: DuckdbStore, base: duckdb.DuckDBPyConnection, criteria: Criteria) -> Pruned:
+    """Find out what goes; its names stand in ``gone`` and ``needless`` then."""
+    live = store.live.read()
+    lines = rows_in(base.sql("SELECT * FROM runs").to_arrow_table())
+    meant = {row.run_id for row in lines if criteria.mean(row)}
+    runs = meant - live.events.keys()
+    base.register("gone", _column("run_id", runs))
+    named = Named.beside(live)
+    named.going |= _texts(base, _NAMES.format(join="SEMI"))
+    named.staying |= _texts(base, _NAMES.format(join="ANTI"))
+    links = f"SELECT * FROM blobs WHERE media_type = '{MEDIA_TYPE}'"
+    for batch in base.sql(links).to_arrow_reader(500):
+        named.add_links(blobs_of(pa.Table.from_batches([batch])))
+    base.register("needless", _column("digest", named.needless()))
+    events = base.sql("SELECT count(*) FROM events SEMI JOIN gone USING (run_id)").fetchall()
+    values = "SELECT count(*), coalesce(sum(size), 0) FROM blobs SEMI JOIN needless USING (digest)"
+    count, size = base.sql(values).fetchall()[0]
+    return Pruned(
+        runs=tuple(sorted(runs)),
+        events=events[0][0],
+        values=count,
+        bytes_freed=int(size),
+        recording=tuple(sorted(meant - runs)),
+        set_aside=lines_set_aside(store.folder, runs),
+    )
+
+
+def _column(name: str, values: Iterable[str]) -> pa.Table:
+    return pa.table({name: pa.array(sorted(values), pa.string())})
+
+
+def _texts(base: duckdb.DuckDBPyConnection, query: str) -> set[str]:
+    return {name for (name,) in base.execute(query).fetchall() if name is not None}
+
+
+def _replace(database: Database, base: duckdb.DuckDBPyConnection) -> None:
+    """Write what stays to a new file, hand it to the disk, and give it the old one's name."""
+    beside = database.beside.path
+    for left_over in beside.glob(f".*{_NEW}*"):  # of one that was killed
+        left_over.unlink(missing_ok=True)
+    new = beside / f".{Conditions.system().new_uuid7()}{_NEW}"
+    try:
+        base.execute(f"ATTACH {quoted(str(new))} AS pruned (STORAGE_VERSION '{STORAGE}')")
+        for name, rest in (
+            ("events", "ANTI JOIN gone USING (run_id)"),
+            ("blobs", "ANTI JOIN needless USING (digest)"),
+            ("runs", "ANTI JOIN gone USING (run_id)"),
+            (META, ""),
+        ):
+            base.execute(f"CREATE TABLE pruned.{name} AS SELECT * FROM {name} {rest}")
+        base.execute("DETACH pruned")
+        new.chmod(0o600)
+        flush(new)
+        os.replace(new, database.path)
+        flush(database.path.absolute().parent)
+    finally:
+        new.unlink(missing_ok=True)

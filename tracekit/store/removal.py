@@ -1,0 +1,121 @@
+"""Which runs are to be removed, which values go with them, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tracekit.canonical import JsonValue
+from tracekit.chains import references
+from tracekit.errors import UsageError
+from tracekit.events import Blob, RunRow
+from tracekit.journal import read_journal
+from tracekit.store.finding import named_blobs
+from tracekit.store.folder import Folder
+from tracekit.store.live import Live
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criteria:
+    """Which runs go; every condition that is given must hold.
+
+    Raises:
+        UsageError: none is given.
+    """
+
+    begun_before: datetime | None = None
+    """A run without a begin time does not count."""
+    tag: str | None = None
+    tenant: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.begun_before is None and self.tag is None and self.tenant is None:
+            raise UsageError(
+                "nothing says which runs are to go",
+                hint="give --older-than 30d, --tag TAG or --tenant NAME; nothing was removed",
+            )
+
+    def mean(self, row: RunRow) -> bool:
+        """Tell whether every condition holds for a run."""
+        if self.begun_before is not None and (
+            row.ts_start_ns is None or row.ts_start_ns / 1e9 >= self.begun_before.timestamp()
+        ):
+            return False
+        return (self.tag is None or self.tag in row.tags) and self.tenant in (None, row.tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What went, or would go."""
+
+    runs: tuple[str, ...] = ()
+    events: int = 0
+    values: int = 0
+    bytes_freed: int = 0
+    """On disk; an estimate before the fact."""
+    recording: tuple[str, ...] = ()
+    """Runs that are meant and stay, because a process may still be recording them."""
+    damaged: tuple[str, ...] = ()
+    """Runs that are meant and stay, because a file that holds them is damaged."""
+    set_aside: tuple[str, ...] = ()
+    """Damaged journals that hold lines of the runs; nobody but a person removes these."""
+
+    def as_dict(self) -> dict[str, JsonValue]:
+        """Give it as JSON values."""
+        return {
+            "runs": list(self.runs),
+            "events": self.events,
+            "values": self.values,
+            "bytes_freed": self.bytes_freed,
+            "recording": list(self.recording),
+            "damaged": list(self.damaged),
+            "set_aside": list(self.set_aside),
+        }
+
+
+@dataclass
+class Named:
+    """Which values are named by runs that go and by runs that stay, and what those rest on."""
+
+    going: set[str] = field(default_factory=set)
+    staying: set[str] = field(default_factory=set)
+    links: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def beside(cls, live: Live) -> Named:
+        """Begin with what journals hold, all of which stays."""
+        made = cls(staying={name for rows in live.events.values() for name in named_blobs(rows)})
+        made.staying |= live.blobs.keys()
+        made.add_links(live.blobs.values())
+        return made
+
+    def add_links(self, blobs: Iterable[Blob]) -> None:
+        """Note what prompts rest on."""
+        for blob in blobs:
+            if found := references(blob):
+                self.links[blob.digest] = found
+
+    def needless(self) -> set[str]:
+        """Name the values that only runs that go need."""
+        return self._with_bases(self.going) - self._with_bases(self.staying)
+
+    def _with_bases(self, names: set[str]) -> set[str]:
+        found: set[str] = set()
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += self.links.get(name, ())
+        return found
+
+
+def lines_set_aside(folder: Folder, runs: Iterable[str]) -> tuple[str, ...]:
+    """Name the damaged journals that hold lines of any of ``runs``."""
+    gone = set(runs)
+    return tuple(
+        folder.relative(path)
+        for path in sorted(folder.damaged.glob("*.jsonl"))
+        if any(fact.run_id in gone for fact in read_journal(path).facts)
+    )
