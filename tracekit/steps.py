@@ -219,12 +219,23 @@ def open_step(
     if arguments is not None:
         fields["argument"] = given
     recorder.begin(operation, FACTS[kind][0], actor=actor, **fields)
-    step = Step(recorder, operation)
-    if kind in _GUARDED and guard.installed():
-        step.outcome = guard.decide(guard.Question(operation, contract, given, stream))
-    elif recorder.lost and contract and contract.writes and configuration.refuses_writes():
-        step.outcome = guard.Raised(_refusal(contract, "nothing can be recorded just now"), {})
-    return step
+    return Step(recorder, operation, _outcome(recorder, operation, contract, given, stream=stream))
+
+
+def _outcome(
+    recorder: Recorder,
+    operation: Operation,
+    contract: Contract | None,
+    given: dict[str, object],
+    *,
+    stream: bool,
+) -> guard.Outcome:
+    """What becomes of a call that has begun."""
+    if operation.kind in _GUARDED and guard.installed():
+        return guard.decide(guard.Question(operation, contract, given, stream))
+    if recorder.lost and contract and contract.writes and configuration.refuses_writes():
+        return guard.Raised(_refusal(contract, "nothing can be recorded just now"), {})
+    return guard.EXECUTE
 
 
 def _refusal(contract: Contract, reason: str) -> CallRefused:
