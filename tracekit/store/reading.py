@@ -170,20 +170,19 @@ class Reader:
             Retired: the file is gone, and what is committed has changed.
         """
         full = self.folder.path / path
+        known = self._footers.get(path)
+        if known is not None and not _groups(known, within):
+            return
         try:
-            with pq.ParquetFile(
-                full, metadata=self._footers.get(path), page_checksum_verification=True
-            ) as file:
+            with pq.ParquetFile(full, metadata=known, page_checksum_verification=True) as file:
                 self._footers[path] = file.metadata
-                for number in range(file.metadata.num_row_groups):
-                    group = file.metadata.row_group(number)
-                    if within is not None and not _may_hold(group, *within):
-                        continue
+                for number in _groups(file.metadata, within):
                     try:
                         table = file.read_row_group(number, columns=with_twins(columns))
                         yield unfolded(table, columns)
                     except UNREADABLE as error:
-                        self.note(path, error, group.num_rows, group=number)
+                        lost = file.metadata.row_group(number).num_rows
+                        self.note(path, error, lost, group=number)
         except FileNotFoundError as error:
             if self._snapshot is not None and self._snapshot[0] != self._names():
                 raise Retired from error
@@ -270,10 +269,18 @@ def without_runs(table: pa.Table, run_ids: Sequence[str]) -> pa.Table:
     return table.filter(pc.invert(pc.is_in(table["run_id"], pa.array(run_ids, pa.string()))))
 
 
-def rows_in(table: pa.Table, *, chunk: int = 500) -> Iterator[Any]:
+def rows_in(table: pa.Table) -> Iterator[Any]:
     """Yield the catalogue rows of ``table``, made only as far as they are asked for."""
-    for start in range(0, table.num_rows, chunk):
+    start, chunk = 0, 50
+    while start < table.num_rows:
         yield from runs_of(table.slice(start, chunk))
+        start, chunk = start + chunk, min(2 * chunk, 1000)
+
+
+def _groups(footer: pq.FileMetaData, within: tuple[str, Sequence[str]] | None) -> list[int]:
+    """Number the row groups that may hold what is looked for; all of them by default."""
+    numbers = range(footer.num_row_groups)
+    return [n for n in numbers if within is None or _may_hold(footer.row_group(n), *within)]
 
 
 def _may_hold(group: pq.RowGroupMetaData, name: str, values: Sequence[str]) -> bool:
