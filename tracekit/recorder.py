@@ -25,6 +25,7 @@ from tracekit import conditions, otel
 from tracekit.canonical import (
     digest_bytes,
 )
+from tracekit.drafts import Draft, draft
 from tracekit.events import (
     Blob,
     EvidenceNoted,
@@ -36,6 +37,7 @@ from tracekit.events import (
     Payload,
     PolicyDecision,
     PolicyNoted,
+    RunEnded,
     StateNoted,
 )
 from tracekit.keeping import Keeper, Kept
@@ -183,6 +185,9 @@ class Recorder:
         if side in fields:
             is_prompt = fact is LlmCallBegun
             kept = self._keep_or_count(operation, fields, side, blobs, is_prompt=is_prompt)
+        if fact is RunEnded and operation.run.not_kept:
+            counted = {"values_not_kept": operation.run.not_kept}
+            fields["attributes"] = {**fields.get("attributes", {}), **counted}
         if contract := fields.pop("contract_json", None):
             blob = self._contract_blob(contract)
             fields["contract"] = blob.digest
@@ -257,7 +262,7 @@ class Recorder:
         fact: type[Fact],
         fields: dict[str, Any],
         blobs: Sequence[Blob],
-    ) -> Fact:
+    ) -> Fact | Draft:
         if not _SAID_BY_USERS.isdisjoint(fields):
             for name in _SAID_BY_USERS & fields.keys():
                 fields[name] = self._without_secrets(fields[name], operation.run.secrets)
@@ -280,18 +285,24 @@ class Recorder:
         fact: type[Fact],
         fields: Mapping[str, Any],
         blobs: Sequence[Blob],
-    ) -> Fact:
+    ) -> Fact | Draft:
         writer, seq = self.sink.stamp()
-        made = fact(
-            writer=writer,
-            seq=seq,
-            timestamp_ns=conditions.now_ns(),
-            run_id=operation.run.run_id,
-            trace_id=operation.run.trace_id,
-            span_id=span_id,
-            parent_span_id=parent,
-            **fields,
-        )
+        stamp: dict[str, Any] = {
+            "writer": writer,
+            "seq": seq,
+            "timestamp_ns": conditions.now_ns(),
+            "run_id": operation.run.run_id,
+            "trace_id": operation.run.trace_id,
+            "span_id": span_id,
+        }
+        if parent is not None:
+            stamp["parent_span_id"] = parent
+        write_draft = getattr(self.sink, "write_draft", None)
+        drafted = None if write_draft is None else draft(fact, stamp, fields)
+        if write_draft is not None and drafted is not None:
+            write_draft(drafted, blobs)
+            return drafted
+        made = fact(**stamp, **fields)
         self.sink.write(made, blobs)
         return made
 
