@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from tracekit.contract import Matchers
     from tracekit.decorators import agent, llm, retrieval, step, tool
     from tracekit.errors import TracekitError
+    from tracekit.limits import Limits
     from tracekit.notes import environment, evidence, policy, run, state
 
 __all__ = [
+    "Limits",
     "Matchers",
     "TracekitError",
     "agent",
@@ -39,6 +41,7 @@ _HOMES = {
     "contract": ("Matchers",),
     "decorators": ("agent", "llm", "retrieval", "step", "tool"),
     "errors": ("TracekitError",),
+    "limits": ("Limits",),
     "notes": ("environment", "evidence", "policy", "run", "state"),
 }
 """Module → the public names that it defines."""

@@ -20,6 +20,8 @@ from typing import Any, Literal
 from tracekit import conditions, otel
 from tracekit.errors import StoreError, UsageError
 from tracekit.journal import Durability, Journal
+from tracekit.keeping import Keeper
+from tracekit.limits import Limits
 from tracekit.recorder import Recorder
 from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
 from tracekit.store.places import journal_folder
@@ -49,6 +51,7 @@ def configure(
     redact: Sequence[Rule] = (),
     durability: Durability = "os",
     on_loss: OnLoss = "record",
+    limits: Limits = Limits(),  # noqa: B008  # frozen
     otlp: bool | str = False,
     otlp_content: bool = False,
     spans: bool = False,
@@ -64,6 +67,7 @@ def configure(
         durability: ``os`` survives a kill of the process, ``disk`` a power cut.
         on_loss: ``record`` goes on while nothing can be written and counts what is lost;
             ``refuse_writes`` refuses calls of tools that may write until it can be.
+        limits: How many bytes of values are kept of one value, of a run, in the store.
         otlp: Send spans out by OTLP, too: ``http://…``, ``grpc://…``, True for its own variables.
         otlp_content: Let spans carry what was asked and answered, too; redacted.
         spans: Record the spans of other instrumentations, too.
@@ -88,7 +92,7 @@ def _begin(given: dict[str, Any], rules: Rules) -> None:
     _settings, _untried = {**given, "store": store.absolute()}, given
     _open_spans(given)
     previous = _recorder
-    _recorder = _make(store, rules, given["versions"] or {}, given["durability"])
+    _recorder = _make(store, rules, given)
     _untried = {}
     if previous is not None:
         previous.write_loss()
@@ -192,13 +196,14 @@ def adopt(settings: Mapping[str, Any] | None) -> None:
             _unusable = error
 
 
-def _make(
-    path: Path, rules: Rules, versions: Mapping[str, str], durability: Durability
-) -> Recorder:
+def _make(path: Path, rules: Rules, given: Mapping[str, Any]) -> Recorder:
     tagger = KeyedTagger(load_key())
     # Absolute now: a program that changes its folder goes on recording to the same store.
-    journal = Journal(journal_folder(path.absolute()), durability=durability)
-    made = Recorder(journal, Redactor(rules, tagger), versions=dict(versions))
+    folder = journal_folder(path.absolute())
+    journal = Journal(folder, durability=given["durability"])
+    keeper = Keeper.within(given["limits"], path.absolute(), folder)
+    versions = dict(given["versions"] or {})
+    made = Recorder(journal, Redactor(rules, tagger), versions=versions, keeper=keeper)
     conditions.set_mint_observer(made.mint)
     return made
 

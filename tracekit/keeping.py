@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tracekit.canonical import (
     Encoded,
@@ -55,6 +56,12 @@ class Keeper:
     meter: StoreMeter | None = None
     chained: bool = True
     """Whether a prompt may be kept as what it adds to another one."""
+
+    @classmethod
+    def within(cls, limits: Limits, *places: Path) -> Keeper:
+        """Make one for a store whose files are at ``places``."""
+        limit = limits.store_bytes
+        return cls(limits, StoreMeter(places, limit) if limit is not None else None)
 
     def keep(self, value: object, redactor: Redactor, run: RunScope) -> Kept:
         """Keep a value of ``run``."""

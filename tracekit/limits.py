@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -75,7 +77,7 @@ def only_digest(payload: Payload) -> Payload:
 class StoreMeter:
     """Knows about how many bytes a store has, without looking at each value."""
 
-    path: Path
+    places: tuple[Path, ...]
     limit: int
     _known: int | None = None
     _since: int = 0
@@ -88,7 +90,7 @@ class StoreMeter:
         with self._lock:
             full = self._refused and self._refused % _FULL_AGAIN
             if self._known is None or (not full and self._due()):
-                self._known, self._since = size_of(self.path), 0
+                self._known, self._since = size_of(self.places), 0
             if self._known + self._since + size > self.limit:
                 self._refused += 1
                 return False
@@ -100,18 +102,24 @@ class StoreMeter:
         return self._refused > 0 or self._since > self.limit // _MEASURED_EVERY
 
 
-def size_of(folder: Path) -> int:
-    """Add up the bytes of all files in ``folder``."""
+def size_of(places: Iterable[Path]) -> int:
+    """Add up the bytes of all files at ``places``; one inside another counts once."""
     total = 0
-    waiting = [str(folder)]
+    seen: set[str] = set()
+    waiting = [str(place) for place in places]
     while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
+        place = waiting.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        with suppress(OSError):  # not there yet, or gone meanwhile
+            if not os.path.isdir(place):
+                total += os.stat(place).st_size
+                continue
+            with os.scandir(place) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     else:
                         total += entry.stat(follow_symlinks=False).st_size
-        except OSError:  # not there yet, or gone meanwhile
-            continue
     return total

@@ -52,3 +52,19 @@ def talk(turns: int) -> tuple[str, list[Any]]:
             said.append(copy.deepcopy({"messages": messages, "tools": TOOLS}))
             messages.append(ask(messages, TOOLS))
     return run_id, said
+
+
+@tracekit.tool(effect="read")
+def look_up(service: int) -> str:
+    """Look a service up."""
+    return f"service {service} is fine\n" * 12
+
+
+@tracekit.agent
+def long_talk(turns: int) -> str:
+    """Work for so many turns: the model says what to look up, and sees what came of it."""
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "Answer briefly."}]
+    for number in range(turns):
+        messages.append({"role": "user", "content": f"And service {number}? " + look_up(number)})
+        messages.append(ask(messages, TOOLS))
+    return str(messages[-1]["content"])

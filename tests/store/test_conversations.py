@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tracekit
+from replay import ReplayOptions, replay_run
+from tests.store import talking
 from tests.store.talking import TOOLS, recorded, talk
 from tracekit.cli.values import RunView
 from tracekit.prompts import hash_prompt
@@ -104,3 +110,64 @@ def test_a_changed_message_in_the_middle_is_found(store: Store) -> None:
     data = journal.read_bytes()
     journal.write_bytes(data.replace(b"service 3? It", b"service 4? It", 1))
     assert open_store(store.path).verify().findings
+
+
+def test_a_run_of_fifty_turns_is_replayed_exactly_and_its_replay_is_linear_too(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "traces"
+    with recorded(path), tracekit.run(run_id="long"):
+        talking.long_talk(50)
+    options = ReplayOptions(isolation="guard")
+    planner = "tests.store.talking:long_talk"
+    result = replay_run("long", planner=planner, store=path, options=options)
+    assert str(result.verdict) == "pass"
+    assert {step.answer.rung for step in result.answered} == {"exact"}
+    assert len(result.answered) == 100
+    store = open_store(path)
+    assert prompts(store, result.run_id) == prompts(store, "long")
+    stored = store.sql(
+        "SELECT r.replay_of IS NULL, sum(p.size) FROM events e JOIN runs r USING (run_id)"
+        " JOIN payloads p ON p.digest = e.argument_blob WHERE event_type = 'llm_call' GROUP BY ALL"
+    )
+    assert len({size for _, size in stored.rows}) == 1
+    assert store.verify().findings == ()
+
+
+KILLED = """
+import sys
+from tests.store import talking
+from tests.store.talking import recorded, TOOLS, ask
+import tracekit
+from pathlib import Path
+
+messages = []
+with recorded(Path(sys.argv[1])), tracekit.run(run_id="killed"):
+    for number in range(1000):
+        messages.append({"role": "user", "content": f"What about {number}? " + "well " * 90})
+        messages.append(ask(messages, TOOLS))
+        print(number, flush=True)
+"""
+
+
+def test_a_process_killed_in_mid_conversation_leaves_every_prompt_whole(tmp_path: Path) -> None:
+    path = tmp_path / "traces"
+    child = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    for line in child.stdout:
+        if line == "25\n":
+            child.send_signal(signal.SIGKILL)
+            break
+    said = 1 + int((child.communicate()[0].split() or ["25"])[-1])
+    store = open_store(path)
+    found = prompts(store, "killed")
+    assert len(found) >= said
+    assert [len(prompt["messages"]) for prompt in found] == list(range(1, 2 * len(found), 2))
+    store.settle()
+    assert prompts(store, "killed") == found
+    assert store.verify().findings == ()
