@@ -128,7 +128,10 @@ def test_the_file_is_let_go_of_between_calls(store: Store) -> None:
     assert [row.run_id for row in store.runs()] == ["kept"]
 
 
-def test_a_holder_that_is_done_in_a_moment_is_waited_for(store: Store) -> None:
+def test_a_holder_that_is_done_in_a_moment_is_waited_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracekit.store.database._LOOKS", 300)
     with _held(store.path) as holder:
         assert holder.stdin is not None
         holder.stdin.write("done\n")
