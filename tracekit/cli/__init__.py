@@ -59,6 +59,9 @@ COMMANDS: dict[str, CommandLine] = {
         "Feed the recorded observations of a run to a planner. Nothing is executed.",
     ),
     "runs": CommandLine("tracekit.cli.looking:runs", "List runs, newest first."),
+    "scan": CommandLine(
+        "tracekit.cli.retention:scan", "Look for secrets in a store that nobody redacted."
+    ),
     "show": CommandLine("tracekit.cli.looking:show", "Show one run, step by step."),
     "sql": CommandLine(
         "tracekit.cli.looking:sql", "Ask SQL of the views runs, events and payloads."

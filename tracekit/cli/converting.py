@@ -43,7 +43,7 @@ def convert(src: str, dst: str, as_json: bool) -> None:
     def make(path: Path) -> Store:
         return open_store(path, create=True, redaction_key_id=source.redaction_key_id)
 
-    with _progress(shown=sys.stderr.isatty()) as progress:
+    with counted(shown=sys.stderr.isatty(), what="events") as progress:
         done = convert_store(source, Path(dst), make, progress=progress)
     if as_json:
         click.echo(json_report({"runs": done.runs, "events": done.events, "values": done.blobs}))
@@ -57,14 +57,14 @@ def convert(src: str, dst: str, as_json: bool) -> None:
 
 
 @contextmanager
-def _progress(*, shown: bool) -> Iterator[Callable[[int, int], None] | None]:
+def counted(*, shown: bool, what: str) -> Iterator[Callable[[int, int], None] | None]:
     """Give a callback that keeps one line on stderr up to date; None where nobody looks."""
     if not shown:
         yield None
         return
 
     def tell(done: int, total: int) -> None:
-        sys.stderr.write(f"\r\x1b[2K{done:,} of {total:,} events")
+        sys.stderr.write(f"\r\x1b[2K{done:,} of {total:,} {what}")
         sys.stderr.flush()
 
     try:

@@ -1,15 +1,27 @@
-"""What may stay in a store: ``prune``."""
+"""What may stay in a store: ``prune`` takes runs out, ``scan`` looks for secrets."""
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from tracekit.cli.options import FINDING, NOTHING, Moment, explained, json_option, store_option
+from tracekit.cli.converting import counted
+from tracekit.cli.options import (
+    FINDING,
+    NOTHING,
+    Moment,
+    explained,
+    json_option,
+    open_for_reading,
+    store_option,
+    warn_of_damage,
+)
 
 if TYPE_CHECKING:
+    from tracekit.canonical import JsonValue
     from tracekit.store.removal import Pruned
 
 _LISTED = 20
@@ -86,3 +98,52 @@ def _tell(done: Pruned, *, dry_run: bool) -> None:
             click.echo(visible(f"{len(runs):,} runs {why}: {named}"))
     for path in done.set_aside:
         click.echo(visible(f"{path} holds lines of these runs; look at it, then remove it"))
+
+
+@click.command()
+@click.option(
+    "--field",
+    "fields",
+    multiple=True,
+    metavar="NAME",
+    help="A field whose value is a secret as well: its name, or a path ($.card.number).",
+)
+@store_option
+@json_option
+@explained
+def scan(fields: tuple[str, ...], store: str, as_json: bool) -> None:
+    """Look for secrets in a store that nobody redacted.
+
+    Looks into arguments, observations, prompts, error texts, attributes, names and tags, also into
+    what is being recorded. Tells the kind of each secret and where it stands, and nothing of it.
+
+    Exits with 0 if there is none, 1 if there is any.
+
+    Example:
+
+    \b
+        tracekit scan
+        tracekit scan --field badge_number --json
+    """
+    from tracekit.cli.text import json_report, visible
+    from tracekit.redact import Rules
+    from tracekit.store.scanning import Scan
+
+    opened = open_for_reading(store)
+    with counted(shown=sys.stderr.isatty(), what="runs") as progress:
+        scanning = Scan(opened, Rules(fields=fields), progress)
+        found = []
+        for leak in scanning.leaks():
+            found.append(leak)
+            if not as_json:
+                where = f"run {leak.run_id}, event {leak.event_id}" if leak.run_id else "no run"
+                click.echo(visible(f"{leak.kind}: {where}, {leak.place}"))
+    read = {"runs": scanning.runs, "events": scanning.events, "values": scanning.values}
+    if as_json:
+        leaks: list[JsonValue] = [leak.as_dict() for leak in found]
+        click.echo(json_report({"clean": not found, **read, "leaks": leaks}))
+    else:
+        counts = ", ".join(f"{count:,} {what}" for what, count in read.items())
+        click.echo(f"{f'{len(found):,} secrets' if found else 'no secret found'} in {counts}")
+    warn_of_damage(opened)
+    raise SystemExit(FINDING if found else NOTHING)
