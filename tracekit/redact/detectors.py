@@ -97,17 +97,15 @@ class Detector:
                 yield match
 
 
-def find_forms(look: Look, detectors: tuple[Detector, ...]) -> list[Span]:
-    """Return what the detectors find, each run only where one of its literals stands."""
+def find_forms(look: Look, detectors: tuple[Detector, ...]) -> Iterator[Span]:
+    """Yield what the detectors find, each run only where one of its literals stands."""
     forms = {"raw": look.raw, "low": look.low, "shape": look.shape}
-    spans: list[Span] = []
     for detector in detectors:
         form = forms[detector.form]
         for needle in detector.needles:
             if needle in form:
-                spans.extend(detector.find(look))
+                yield from detector.find(look)
                 break
-    return spans
 
 
 def find_tokens(look: Look) -> Iterator[Span]:

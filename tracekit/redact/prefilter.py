@@ -83,7 +83,7 @@ class Prefilter:
 
 def _may_hold_a_secret(joined: str) -> bool:
     look = Look(joined)
-    if look.may_match() and find_forms(look, DETECTORS):
+    if look.may_match() and next(find_forms(look, DETECTORS), None) is not None:
         return True
     return next(find_tokens(look), None) is not None or names_secret(look)
 
