@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -260,6 +261,21 @@ def test_what_a_prompt_rests_on_can_be_named_and_loaded() -> None:
     )
     assert Resolver(needed.get).value(last) is not None
     assert needed.keys() == kept.blobs.keys()
+
+
+def test_threads_that_talk_in_one_run_keep_their_own_conversations() -> None:
+    kept = Kept()
+
+    def talk(number: int) -> list[tuple[KeptPrompt, Any]]:
+        prompts = conversation(30)
+        for prompt in prompts:
+            prompt["messages"][0] = {"role": "system", "content": f"You are {number % 3}."}
+        return [(kept.say(prompt), prompt) for prompt in prompts]
+
+    with ThreadPoolExecutor(6) as pool:
+        talks = list(pool.map(talk, range(6)))
+    for said, request in (pair for pairs in talks for pair in pairs):
+        same(kept, said, request)
 
 
 def test_a_damaged_link_is_no_value() -> None:
