@@ -74,7 +74,7 @@ class Prompt:
     """Over the canonical text up to the last message."""
     hashed: PromptHash | None
     """None where the messages have no chat shape."""
-    raw: bytes | None
+    raw: memoryview | None
     """Exact bytes of the messages as they were given; None where they are not plain JSON."""
     size: int
     """Bytes of the whole as JSON."""
@@ -257,7 +257,7 @@ def _continued(head: Prompt, new: list[JsonValue], raw: bytes, secrets: Scope) -
         tags=head.tags + (_NO_TAGS,) * len(texts),
         running=head.running.with_more(b"," + added if head.texts else added),
         hashed=hashed,
-        raw=raw[_HEADER:],
+        raw=memoryview(raw)[_HEADER:],
         size=head.size + sum(len(text) + 1 for text in texts),
         types_in_blob=True,
     )
@@ -286,7 +286,7 @@ def _taken(
         tags=tags,
         running=RunningDigest(rest.before + b",".join(canonical)),
         hashed=PromptHash.begun(redacted).with_more(messages),
-        raw=raw[_HEADER:] if raw is not None else None,
+        raw=memoryview(raw)[_HEADER:] if raw is not None else None,
         size=len(rest.text) + sum(len(text) + 1 for text in texts),
         replayable=encoded.replayable,
         redactor=redactor,
