@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -133,6 +134,19 @@ def test_values_that_a_run_shares_with_one_that_stays_are_kept(path: Path) -> No
     prune(store, AGE)
 
     assert store.blobs([shared, own]).keys() == {shared}
+
+
+def test_values_that_attributes_name_go_and_stay_with_their_runs(path: Path) -> None:
+    store = open_store(path, create=True)
+    (mine, _), (both, _) = value(["old"]), value(["both"])
+    for name, start, blobs in (("old", OLD, [mine, both]), ("new", NEW, [both])):
+        named = json.dumps({"contracts": [blob.digest for blob in blobs]})
+        made = run(name, start=start, attributes=named)
+        store.append(Batch(made.events, (*made.blobs, *blobs)))
+
+    prune(store, AGE)
+
+    assert store.blobs([mine.digest, both.digest]).keys() == {both.digest}
 
 
 def test_what_a_prompt_that_stays_rests_on_is_kept(path: Path) -> None:

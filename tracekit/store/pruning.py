@@ -35,7 +35,7 @@ from tracekit.store.reading import (
     rows_in,
     without_runs,
 )
-from tracekit.store.removal import Criteria, Named, Pruned, lines_set_aside
+from tracekit.store.removal import Criteria, Named, Pruned, digests_in, lines_set_aside
 from tracekit.store.schema import blobs_of, write_table
 from tracekit.store.settling import settle
 from tracekit.store.types import Store
@@ -155,7 +155,7 @@ def _weigh(plan: _Plan, live: Live, sound: list[CommittedBatch]) -> None:
     gone_rows = {path: 0 for batch in plan.snapshot.batches for path in batch.manifest.files}
     for batch in plan.snapshot.batches:
         for path in batch.files("events"):
-            for table in reader.tables(path, rows=-1, columns=["run_id", *_NAMING]):
+            for table in reader.tables(path, rows=-1, columns=["run_id", "attributes", *_NAMING]):
                 gone = _among(table["run_id"], plan.going)
                 gone_rows[path] += pc.sum(gone).as_py() or 0
                 named.going |= _names(table.filter(gone))
@@ -184,13 +184,10 @@ def _among(column: pa.ChunkedArray, names: Iterable[str]) -> pa.ChunkedArray:
 
 
 def _names(table: pa.Table) -> set[str]:
-    return {
-        name
-        for column in _NAMING
-        if column in table.column_names
-        for name in pc.unique(table[column]).to_pylist()
-        if name is not None
-    }
+    names = digests_in(table["attributes"].to_pylist())
+    for column in _NAMING:
+        names.update(pc.unique(table[column]).to_pylist() if column in table.column_names else ())
+    return names - {None}
 
 
 def _commit(folder: Folder, plan: _Plan) -> None:

@@ -20,15 +20,16 @@ from tracekit.store.database import META, STORAGE, Database
 from tracekit.store.folder import flush, locked, make_folder
 from tracekit.store.queries import quoted
 from tracekit.store.reading import rows_in
-from tracekit.store.removal import Criteria, Named, Pruned, lines_set_aside
+from tracekit.store.removal import DIGEST, Criteria, Named, Pruned, lines_set_aside
 from tracekit.store.schema import blobs_of
 from tracekit.store.settling import settle
 from tracekit.store.single import DuckdbStore
 
 _NEW = ".pruned"
-_NAMES = """
-    SELECT DISTINCT unnest([argument_blob, observation_blob, contract]) AS name
-    FROM events {join} JOIN gone USING (run_id)
+_NAMES = f"""
+    SELECT DISTINCT unnest([argument_blob, observation_blob, contract]
+        || regexp_extract_all(attributes::VARCHAR, '{DIGEST}')) AS name
+    FROM events %s JOIN gone USING (run_id)
 """
 
 
@@ -68,8 +69,8 @@ def _planned(store: DuckdbStore, base: duckdb.DuckDBPyConnection, criteria: Crit
     runs = meant - live.events.keys()
     base.register("gone", _column("run_id", runs))
     named = Named.beside(live)
-    named.going |= _texts(base, _NAMES.format(join="SEMI"))
-    named.staying |= _texts(base, _NAMES.format(join="ANTI"))
+    named.going |= _texts(base, _NAMES % "SEMI")
+    named.staying |= _texts(base, _NAMES % "ANTI")
     links = f"SELECT * FROM blobs WHERE media_type = '{MEDIA_TYPE}'"
     for batch in base.sql(links).to_arrow_reader(500):
         named.add_links(blobs_of(pa.Table.from_batches([batch])))

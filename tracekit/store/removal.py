@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +15,14 @@ from tracekit.journal import read_journal
 from tracekit.store.finding import named_blobs
 from tracekit.store.folder import Folder
 from tracekit.store.live import Live
+
+DIGEST = "sha256:[0-9a-f]{64}"
+_DIGEST = re.compile(DIGEST)
+
+
+def digests_in(texts: Iterable[str | None]) -> set[str]:
+    """Find the values that attributes name; an imported run names its tools' contracts so."""
+    return {name for text in texts if text and "sha256:" in text for name in _DIGEST.findall(text)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +94,9 @@ class Named:
     @classmethod
     def beside(cls, live: Live) -> Named:
         """Begin with what journals hold, all of which stays."""
-        made = cls(staying={name for rows in live.events.values() for name in named_blobs(rows)})
-        made.staying |= live.blobs.keys()
+        made = cls(staying=set(live.blobs))
+        for rows in live.events.values():
+            made.staying |= named_blobs(rows) | digests_in(row.attributes for row in rows)
         made.add_links(live.blobs.values())
         return made
 
