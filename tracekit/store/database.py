@@ -25,7 +25,7 @@ from tracekit.errors import StoreBusy, StoreError, StoreVersionError
 from tracekit.events import SCHEMA_VERSION
 from tracekit.store.folder import Folder, make_folder
 from tracekit.store.places import journal_folder
-from tracekit.store.schema import BLOBS, EVENTS, RUNS
+from tracekit.store.schema import BLOBS, EVENTS, RUNS, SPARED
 
 _T = TypeVar("_T")
 STORAGE = "v1.5.0"
@@ -99,6 +99,7 @@ class Database:
     def _settings(self) -> dict[str, str | bool | int | float | list[str]]:
         return {
             "storage_compatibility_version": STORAGE,
+            "disabled_optimizers": SPARED,
             "temp_directory": str(self.beside.path / ".spill"),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,

@@ -24,7 +24,7 @@ from tracekit.errors import UsageError
 from tracekit.events import Blob, Event
 from tracekit.store.blobs import find_blobs
 from tracekit.store.reading import Reader, Snapshot
-from tracekit.store.schema import BLOBS, EVENTS, blobs_table, events_table
+from tracekit.store.schema import BLOBS, EVENTS, SPARED, blobs_table, events_table
 from tracekit.store.types import SqlResult
 
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(?:\([^()]*\)\s*)?", re.IGNORECASE)
@@ -126,6 +126,7 @@ def answer(text: str, views: Views) -> SqlResult:
 def _run(text: str, views: Views) -> SqlResult:
     with tempfile.TemporaryDirectory(prefix="tracekit-sql-") as scratch, duckdb.connect() as base:
         base.execute(f"SET temp_directory = {quoted(scratch)}")
+        base.execute(f"SET disabled_optimizers = {quoted(SPARED)}")
         views.make(base)
         _give_prompts(base, views)
         for view in (_EVENTS_VIEW, _RUNS_VIEW, _PAYLOADS_VIEW):

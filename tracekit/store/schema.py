@@ -13,6 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -54,6 +55,8 @@ def _schema(row: type[Event] | type[RunRow]) -> pa.Schema:
     return pa.schema(columns, metadata={"tracekit.schema_version": str(SCHEMA_VERSION)})
 
 
+SPARED = "join_filter_pushdown" if duckdb.__version__.startswith("1.") else ""
+"""An optimizer of DuckDB that is not to be used: that of 1.5 fails on tables in memory."""
 EVENTS = _schema(Event)
 RUNS = _schema(RunRow)
 BLOBS = pa.schema(
