@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -171,6 +172,19 @@ def test_a_value_that_two_files_need_stands_in_both(store: Store) -> None:
     for path in _files(store):
         content = read_journal(path)
         assert bool(content.blobs) == bool(content.facts)
+
+
+def test_a_file_that_is_looked_at_is_waited_for_by_those_that_follow(store: Store) -> None:
+    journal = _journal(store)
+    for fact, blobs in facts("live", journal.writer):
+        journal.write(fact, blobs)
+    journal.close()
+    looking = os.open(_files(store)[0], os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    assert store.settle().events == 0
+    os.close(looking)
+    assert store.settle().events == 2
+    assert (_shown(store), _files(store)) == (WHOLE, [])
 
 
 PROGRAM = """

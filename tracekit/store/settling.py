@@ -82,12 +82,7 @@ def _settle_chunk(
 ) -> tuple[int, int, list[Path]]:
     """Settle some journals: how many are gone, how many rows are new, what is held back."""
     with ExitStack() as claims:
-        contents: dict[Path, JournalContent] = {}
-        for path in paths:
-            if claims.enter_context(_claimed(path)):
-                content = read_journal(path)
-                if content.schema_version <= SCHEMA_VERSION:
-                    contents[path] = content
+        contents = _in_turn(claims, journals(folder), set(paths))
         if not contents:
             return 0, 0, []
         joined = join(contents)
@@ -102,6 +97,28 @@ def _settle_chunk(
             path for path in contents if not _retire(folder, path, contents[path], under_way)
         ]
         return len(contents) - len(held_back), added, held_back
+
+
+def _in_turn(
+    claims: ExitStack, present: list[Path], wanted: Container[Path]
+) -> dict[Path, JournalContent]:
+    """Claim and read journals; a process's later ones only with all that are left before them.
+
+    A reader that asks whether the owner of one is alive holds it for a moment: it waits then, and
+    so do the ends in those that follow.
+    """
+    contents: dict[Path, JournalContent] = {}
+    waits: set[str] = set()
+    for path in present:
+        if writer_of(path) in waits:
+            continue
+        if path in wanted and claims.enter_context(_claimed(path)):
+            content = read_journal(path)
+            if content.schema_version <= SCHEMA_VERSION:
+                contents[path] = content
+        if path not in contents:
+            waits.add(writer_of(path))
+    return contents
 
 
 def _is_open(row: Event) -> bool:
