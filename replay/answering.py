@@ -77,6 +77,10 @@ class Stopped(Exception):  # an ending, not an error
     """The session ends here, for this reason."""
 
 
+class Endless(Stopped):  # a subclass of an ending
+    """The session ends here, since the planner never would."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answered:
     """One call or prompt and how it was answered, in the order of asking."""

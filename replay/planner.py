@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import orjson
 
 from replay.calling import arguments_of, call_planner
-from replay.errortext import text_of, traceback_of
+from replay.errortext import place_of, text_of, traceback_of
 from tracekit import conditions, guard, integrations
 from tracekit.canonical import Encoded, JsonValue, Stream, decode, encode
 from tracekit.configuration import recorder, recording_to
@@ -47,8 +47,6 @@ NOT_IN_RECORDING = "NotInRecording"
 """``error_type`` of the observation that stands for a call which the record does not hold."""
 _ENDINGS = (Exception, SystemExit, KeyboardInterrupt, asyncio.CancelledError)
 """What ends a planner and is its result; anything else ends its process."""
-MAX_DECISIONS = 200
-"""Decisions after which a planner that never stops is stopped."""
 
 
 class Channel(Protocol):
@@ -188,7 +186,7 @@ def _deciding(planner: object, request: Mapping[str, Any], channel: Channel) -> 
     history: list[Any] = list(request["history"])
     tools = request["tools"]
     extra = (request["script"],) if describe(planner)["script"] else ()
-    for _ in range(MAX_DECISIONS):
+    while True:  # the parent ends one that never stops
         decision = decide(_copy(history), _copy(tools), *_copy(list(extra)))
         if inspect.iscoroutine(decision):
             decision = asyncio.run(decision)
@@ -196,7 +194,6 @@ def _deciding(planner: object, request: Mapping[str, Any], channel: Channel) -> 
         if answer.get("stop"):
             return {"answer": answer.get("answer"), "types": {}, "replayable": True}
         history += answer["append"]
-    raise RuntimeError(f"the planner has not stopped after {MAX_DECISIONS} decisions")
 
 
 def _copy(value: Any) -> Any:
@@ -363,5 +360,6 @@ def _described(error: BaseException) -> dict[str, Any]:
         "type": type(error).__name__,
         "message": text_of(error),
         "own": isinstance(error, PlannerError),
+        "place": place_of(error),
         "traceback": traceback_of(error),
     }

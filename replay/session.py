@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from replay.answering import Answered, Answerer, How, PromptAnswer, Stopped, Turn
+from replay.answering import Answered, Answerer, Endless, How, PromptAnswer, Stopped, Turn
 from replay.isolation import Exit
 from replay.matching import Answer, AskedCall, AskedPrompt
 from replay.messages import provider_message, refusal, reply, tool_message
@@ -50,6 +50,12 @@ __all__ = [
 ]
 
 
+MAX_DECISIONS = 200
+"""Of a planner that decides; one that has not stopped by then never will."""
+MAX_CALLS = 10_000
+"""Of an agent, whose loops are its own."""
+
+
 @dataclass(frozen=True)
 class SessionResult:
     """What one run of a planner came to."""
@@ -63,6 +69,8 @@ class SessionResult:
     events: tuple[Event, ...]
     trajectory: Trajectory | None
     """None where the planner did not even begin."""
+    endless: bool = False
+    """Whether it was ended because the planner never stopped."""
 
 
 class Isolated(Protocol):
@@ -97,24 +105,25 @@ class Session:
         """Run the planner of ``isolate`` once and answer it to its end."""
         if "history" in request:
             self._begin_deciding(request)
-        stopped: str | None = None
+        stopped: Stopped | None = None
         try:
             ended = isolate.run(request, self._handle)
         except Stopped as stop:
-            stopped = str(stop)
+            stopped = stop
             ended = Exit("done", "", {})
         if "history" in request:
             self._end_deciding(ended)
         return self._result(ended, stopped)
 
-    def _result(self, ended: Exit, stopped: str | None) -> SessionResult:
+    def _result(self, ended: Exit, stopped: Stopped | None) -> SessionResult:
         facts = list(self._scribe.facts)
         if self._scribe.end_fact is not None:
             facts.append(self._scribe.end_fact)
         events = rows_from_facts(facts)
         return SessionResult(
             exit=ended,
-            stopped=stopped,
+            stopped=None if stopped is None else str(stopped),
+            endless=isinstance(stopped, Endless),
             answered=tuple(self._answered),
             findings=tuple(self._findings),
             events=tuple(events),
@@ -188,6 +197,8 @@ class Session:
         return self._reply(answer, begun.actor, begun.effect)
 
     def _call(self, asked: AskedCall) -> Answer:
+        if len(self._answered) >= MAX_CALLS:
+            raise Endless(f"the planner has not stopped after {MAX_CALLS:,} calls")
         answer = self._answerer.call(asked)
         self._asked[asked.span_id] = asked
         self._answered.append(
@@ -271,6 +282,8 @@ class Session:
             self._scribe.end(RunEnded, self._scribe.root or "", parent=None, observation=failed)
 
     def _decide(self, proposed: dict[str, Any]) -> dict[str, Any]:
+        if self._decisions >= MAX_DECISIONS:
+            raise Endless(f"the planner has not stopped after {MAX_DECISIONS} decisions")
         # Redacted like any call: a secret in the planner's code is a placeholder in the record.
         decision: Any = self._scribe.redactor.redact(proposed).value
         self._decisions += 1

@@ -51,6 +51,8 @@ def _refused(finding: dict[str, Any]) -> str:
 
 
 def _ending(session: SessionResult, recorded: Trajectory) -> str | None:
+    if session.endless:
+        return session.stopped
     if session.exit.kind != "done":
         return f"the planner did not come to an end: {session.exit.detail}"
     error = (session.exit.result or {}).get("error")

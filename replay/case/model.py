@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     AwareDatetime,
     BaseModel,
     ConfigDict,
@@ -36,7 +37,17 @@ Layer = Literal[
     "planner with recorded model",
     "live model",
 ]
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("holds signs that cannot be printed on one line")
+    return text
+
+
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Title = Annotated[Name, AfterValidator(_printable)]
+
 Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
 """``MOD:OBJ``."""
 Count = Annotated[int, Field(ge=0)]
@@ -298,7 +309,7 @@ class Case(_Part):
 
     format: Literal["tracekit/case/v1"]
     """The version of this file's form."""
-    name: Name
+    name: Title
     source: Source | None = None
     planner: Target | None = None
     """The planner that is run where no other is named."""

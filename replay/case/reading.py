@@ -30,6 +30,8 @@ RESOLVERS = (
 )
 """What an unquoted scalar means, where it is no text."""
 
+_LONE = re.compile(r"[\ud800-\udfff]")
+"""Half of a character: no text that could be sent or written."""
 Path_ = tuple[Hashable, ...]
 
 
@@ -135,7 +137,7 @@ class _Tree:
     def _scalar(self, node: yaml.ScalarNode) -> JsonValue:
         text: str = node.value
         match node.tag.removeprefix(_TAG):
-            case "str":
+            case "str" if not _LONE.search(text):
                 return text
             case "null" if node.style is None:
                 return None
@@ -145,7 +147,7 @@ class _Tree:
                 return int(text)
             case "float" if node.style is None and abs(float(text)) != float("inf"):
                 return float(text)
-        raise self._wrong(f"{text[:40]!r} cannot be a value", node)
+        raise self._wrong(f"{text[:40]!a} cannot be a value", node)
 
     def _wrong(self, message: str, node: yaml.Node) -> CaseError:
         line, column = _place(node)

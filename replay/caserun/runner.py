@@ -21,7 +21,7 @@ from replay.isolation import Exit
 from replay.models import LiveModel, Model
 from replay.oracles import OracleFinding, Outcome, evaluate, unevaluated
 from replay.oracles.outcome import Raised
-from replay.planner import MAX_DECISIONS, load
+from replay.planner import load
 from replay.replayer import ReplayOptions, isolate, name_of
 from replay.result import Verdict
 from replay.scribe import Scribe
@@ -46,6 +46,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 """When a planner begins whose case does not say."""
 NOT_RECORDED = "NotRecorded"
 """What a decorated tool raises for a call that the case does not answer."""
+NOT_REPLAYABLE = "NotReplayable"
+"""What it raises for an observation that is not what its types say: the case's fault."""
 _OUTSIDE = ("killed",)
 """Endings that say nothing about the planner."""
 
@@ -220,7 +222,7 @@ class CaseRunner:
             consumed=tuple(answers.given),
             answered=done.answered,
             exit=done.exit,
-            stopped=done.stopped,
+            stopped=None if done.endless else done.stopped,
             trajectory=done.trajectory,
         )
 
@@ -264,6 +266,8 @@ class CaseRunner:
 
 def _ending(done: SessionResult) -> tuple[Raised | None, bool, str | None]:
     """Say what the planner raised, whether it never stopped, and what kept it from its own end."""
+    if done.endless:
+        return None, True, None
     if done.stopped is not None:
         return None, False, done.stopped
     if done.exit.kind in _OUTSIDE:
@@ -273,14 +277,11 @@ def _ending(done: SessionResult) -> tuple[Raised | None, bool, str | None]:
     error = (done.exit.result or {}).get("error")
     if not error:
         return None, False, None
-    decisions = len(done.trajectory.decisions) if done.trajectory else 0
-    if decisions >= MAX_DECISIONS and str(error["type"]).startswith("Planner"):
-        return None, True, None
-    if error["own"]:
+    if error["own"] or error["type"] == NOT_REPLAYABLE:
         return None, False, error["message"]
     if error["type"] == NOT_RECORDED:
         return None, False, f"the planner cannot go on without an answer: {error['message']}"
-    return Raised(error["type"], error["message"]), False, None
+    return Raised(error["type"], error["message"], error.get("place")), False, None
 
 
 def _ask_invariants(case: Case, trajectory: Trajectory) -> tuple[dict[str, str | None], str | None]:

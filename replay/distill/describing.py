@@ -9,7 +9,7 @@ from dataclasses import replace
 from replay.distill.draft import Draft
 from replay.distill.judge import Judge, key_of
 from replay.distill.order import final_layers
-from replay.distill.outcome import DistillResult
+from replay.distill.outcome import DistillResult, proved
 from replay.distill.passes import Proof
 
 _LONGEST = 64
@@ -18,11 +18,12 @@ _LONGEST = 64
 
 def notes_on(result: DistillResult) -> list[str]:
     """What stands at the top of the file."""
-    proved = f"1-minimal: each of its {result.tried} parts was left out alone, and is needed"
     return [
         f"run {result.run_id}: {result.before} -> {result.after}",
         f"what goes wrong: {result.failure}",
-        proved if result.minimal else f"not minimal: stopped early, {result.stopped}",
+        f"1-minimal: {proved(result.tried)}"
+        if result.minimal
+        else f"not minimal: stopped early, {result.stopped}",
     ]
 
 

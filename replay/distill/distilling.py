@@ -13,7 +13,14 @@ from replay.caserun import CaseResult, CaseRunner
 from replay.distill import question
 from replay.distill.describing import comments_on, count_parts, notes_on, with_short_ids
 from replay.distill.draft import Draft, draft_of
-from replay.distill.emission import Comments, check_no_secrets, render, slug, write_new
+from replay.distill.emission import (
+    Comments,
+    check_folder,
+    check_no_secrets,
+    render,
+    slug,
+    write_new,
+)
 from replay.distill.judge import Judge, Target, key_of, offending_call, seen_before
 from replay.distill.outcome import DistillResult, Extent
 from replay.distill.problem import Budget
@@ -110,7 +117,10 @@ def distill_record(
     progress: Progress | None = None,
 ) -> DistillResult:
     """Reduce a run that is at hand; see ``distill_run``."""
-    return _Work(record, planner, fixed, options or DistillOptions()).distilled(progress)
+    chosen = options or DistillOptions()
+    if chosen.out is not None:
+        check_folder(chosen.out)
+    return _Work(record, planner, fixed, chosen).distilled(progress)
 
 
 class _Work:
@@ -177,7 +187,7 @@ class _Work:
         check_no_secrets(told.case, text)
         path = None
         if self.options.out is not None:
-            path = write_new(self.options.out, told.case.name, text)
+            path = write_new(self.options.out, slug(told.case.name), text)
         return replace(told, text=text, path=path)
 
     @contextmanager
@@ -225,7 +235,9 @@ class _Work:
         bare = question.bare(start.case)
         seen = self._run(failing, bare)
         right = self._run(fixed, bare) if fixed else None
-        choice, *others = question.choose(self.options.wish, seen, right, writes=start.writes)
+        choice, *others = question.choose(
+            self.options.wish, seen, right, writes=start.writes | self._new_writes(seen)
+        )
         if others and not self.options.wish.says_something:
             names = ", ".join(other.name for other in others)
             self.remarks.append(f"also seen, for a case of its own with --signature: {names}")
@@ -245,6 +257,7 @@ class _Work:
             reason=found.signature,
             expected=expected,
             flow=flow,
+            place=found.place,
             unanswered=frozenset(unanswered),
             consumes=bool(seen_before(full, found)),
         )
@@ -253,6 +266,13 @@ class _Work:
         if fixed is not None and passed is not None:
             judge.know(fixed, passed)
         return judge
+
+    def _new_writes(self, seen: CaseResult) -> set[str]:
+        """Tools that may write and that the run knows nothing of."""
+        known = {contract.name for contract in self.record.tools}
+        known |= {call.tool for call in self.record.calls}
+        calls = seen.trajectory.calls if seen.trajectory else ()
+        return {call.tool for call in calls if call.writes} - known
 
     def _always(
         self, failing: CaseRunner, case: Case, choice: Choice
@@ -306,7 +326,7 @@ class _Work:
         case = self._described(short, expected, target, minimal=minimal)
         with self._runners() as (failing, fixed):
             seen = self._run(failing, case)
-            found = next((f for f in seen.findings if f.signature == target.reason), None)
+            found = target.found_in(seen)
             if found is None:
                 raise DistillError(
                     f"flaky: in a fresh process {failing.planner_name} does not fail any more: "

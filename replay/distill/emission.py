@@ -12,7 +12,7 @@ import yaml
 
 from replay.case import SUFFIX, Case, dump_case, parse_case
 from tracekit.errors import CaseError, DistillError
-from tracekit.redact import scan
+from tracekit.redact import Redactor, Rules, UnkeyedTagger, scan
 
 Comments = Mapping[tuple[str, int], str]
 """Field of the case and place in its list → what to say above it."""
@@ -21,13 +21,17 @@ Comments = Mapping[tuple[str, int], str]
 def render(case: Case, *, notes: Sequence[str], comments: Comments) -> str:
     """Return the file's text with its comments.
 
+    Those quote what the planner did, which no redaction has seen, and cut placeholders short.
+
     Raises:
         CaseError: it would be read as something else.
     """
+    redactor = Redactor(Rules(), UnkeyedTagger())
+    notes = [redactor.redact_text(note) for note in notes]
     text = dump_case(case, notes=notes)
     lines = text.splitlines(keepends=True)
     for line, comment in sorted(_placed(text, comments), reverse=True):
-        lines.insert(line, f"# {' '.join(comment.split())}\n")
+        lines.insert(line, f"# {redactor.redact_text(' '.join(comment.split()))}\n")
     commented = "".join(lines)
     return commented if parse_case(commented).as_data() == case.as_data() else text
 
@@ -61,6 +65,19 @@ def check_no_secrets(case: Case, text: str) -> None:
         )
 
 
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that no case can be written to, before anything is paid for.
+
+    Raises:
+        CaseError: it is no folder, or may not be written to.
+    """
+    there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+    if not there.is_dir():
+        raise CaseError("no case can be written here: it is no folder", path=str(there))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise CaseError("no case can be written here: the folder is not writable", path=str(there))
+
+
 def write_new(folder: Path, name: str, text: str) -> Path:
     """Write a case file, whole or not at all; another case of that name is left alone.
 
@@ -70,6 +87,7 @@ def write_new(folder: Path, name: str, text: str) -> Path:
     Raises:
         CaseError: it cannot be written.
     """
+    check_folder(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         number, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
@@ -89,13 +107,24 @@ def _linked(temporary: Path, folder: Path, name: str, text: str) -> Path:
     while True:
         target = folder / f"{name if count == 1 else f'{name}-{count}'}{SUFFIX}"
         try:
-            target.hardlink_to(temporary)
+            _claim(target, temporary)
         except FileExistsError:
             if target.read_text("utf-8", errors="replace") == text:
                 return target
             count += 1
         else:
             return target
+
+
+def _claim(target: Path, temporary: Path) -> None:
+    """Give the file its name, unless that is taken."""
+    try:
+        target.hardlink_to(temporary)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: the name is taken first, then the file put there
+        target.open("x").close()
+        temporary.replace(target)
 
 
 def slug(*parts: str) -> str:

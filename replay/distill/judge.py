@@ -28,10 +28,17 @@ class Target:
     reason: Reason
     expected: Expected
     flow: Flow
+    place: str | None = None
+    """Where in the code of the planner an error came up."""
     unanswered: frozenset[str] = frozenset()
     """Tools that were asked in vain on the whole run already."""
     consumes: bool = True
     """Whether the failure comes after an observation."""
+
+    def found_in(self, seen: CaseResult) -> OracleFinding | None:
+        """The failure that is meant, where it is seen."""
+        found = (f for f in seen.findings if f.signature == self.reason)
+        return next((f for f in found if f.place == self.place), None)
 
 
 @dataclass
@@ -63,10 +70,9 @@ class Judge:
     def _objection(self, draft: Draft) -> str | None:
         case = draft.case.model_copy(update={"expected": self.target.expected})
         seen = self._run(self.failing, case)
-        found = self._found(seen)
+        found = self.target.found_in(seen)
         if found is None:
-            others = ", ".join(str(finding.signature) for finding in seen.findings)
-            return f"fails otherwise: {others}" if others else _passing(seen)
+            return self._otherwise(seen)
         objection = self._other_call(found, seen) or self._unanswered(seen, found)
         if objection is not None:
             return objection
@@ -77,8 +83,15 @@ class Judge:
         self.consumed[key_of(draft)] = tuple(dict.fromkeys(shared))
         return objection
 
-    def _found(self, seen: CaseResult) -> OracleFinding | None:
-        return next((f for f in seen.findings if f.signature == self.target.reason), None)
+    def _otherwise(self, seen: CaseResult) -> str:
+        """What is seen where it is not the failure that is meant."""
+        if others := ", ".join(str(finding.signature) for finding in seen.findings):
+            elsewhere = any(f.signature == self.target.reason for f in seen.findings)
+            return f"fails elsewhere: {others}" if elsewhere else f"fails otherwise: {others}"
+        for step in seen.unmatched:
+            if step.name not in self.target.unanswered:
+                return f"{step.name} has no answer"
+        return _passing(seen)
 
     def _other_call(self, found: OracleFinding, seen: CaseResult) -> str | None:
         """The same tool with other values is another failure."""

@@ -11,6 +11,17 @@ from replay.case import Case
 FORMAT = "tracekit/distill/v1"
 
 
+def counted(number: int, what: str) -> str:
+    """Write a number of things."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def proved(parts: int) -> str:
+    """Say that a case of so many parts is minimal."""
+    whose = "its only part" if parts == 1 else f"each of its {parts:,} parts"
+    return f"{whose} was left out{'' if parts == 1 else ' alone'}, and is needed"
+
+
 @dataclass(frozen=True, slots=True)
 class Extent:
     """How much a planner is shown."""
@@ -22,8 +33,7 @@ class Extent:
     """In the script."""
 
     def __str__(self) -> str:
-        many = "observation" if self.observations == 1 else "observations"
-        return f"{self.observations} {many}, {self.bytes:,} bytes"
+        return f"{counted(self.observations, 'observation')}, {counted(self.bytes, 'byte')}"
 
 
 @dataclass(frozen=True)
@@ -85,8 +95,8 @@ class DistillResult:
             f"failure  {self.failure}",
             f"went in  {self.before}",
             f"came out {self.after}",
-            f"cost     {self.calls} candidates ({self.cached} more were known), "
-            f"{self.runs} runs of a planner, {self.seconds:.1f} s",
+            f"cost     {counted(self.calls, 'candidate')} ({self.cached} more were known), "
+            f"{counted(self.runs, 'run')} of a planner, {self.seconds:.1f} s",
             f"minimal  {self._minimal()}",
             f"fix      {self._fix()}",
             *(f"note     {remark}" for remark in self.remarks),
@@ -97,7 +107,7 @@ class DistillResult:
 
     def _minimal(self) -> str:
         if self.minimal:
-            return f"yes: each of its {self.tried} parts was left out alone, and is needed"
+            return f"yes: {proved(self.tried)}"
         return f"no: stopped early, {self.stopped}"
 
     def _fix(self) -> str:

@@ -101,6 +101,6 @@ class Problem(Generic[T]):
     def _check_budget(self) -> None:
         calls, seconds = self._budget.calls, self._budget.seconds
         if calls is not None and self.calls >= calls:
-            raise Spent(f"{calls} calls were allowed")
-        if seconds is not None and self._clock and self._clock() - self._began >= seconds:
+            raise Spent(f"{calls} {'candidate was' if calls == 1 else 'candidates were'} allowed")
+        if seconds is not None and self._clock and not self._clock() - self._began < seconds:
             raise Spent(f"{seconds:g} seconds were allowed")

@@ -13,6 +13,7 @@ from replay.caserun import CaseResult, CaseRunner
 from replay.distill.stand_ins import follows
 from replay.oracles import OracleFinding
 from replay.replayer import ReplayOptions
+from tracekit.canonical import json_text
 from tracekit.errors import DistillError
 from tracekit.trajectory import Call
 
@@ -29,7 +30,8 @@ def passing_script(seen: CaseResult, expected: Expected, found: OracleFinding) -
         if not any(_fits(call.tool, call.arguments, pattern) for call in calls):
             lacking = ProposedCall(tool=pattern.tool, arguments=pattern.arguments or {})
             made.append(ScriptedDecision(calls=(lacking,)))
-    answer = seen.trajectory.answer.value if seen.trajectory else None
+    ended = seen.trajectory.answer if seen.trajectory else None
+    answer = None if ended is None or ended.is_error else ended.value
     if expected.answer is not None and expected.answer.contains:
         answer = " ".join(expected.answer.contains)
     said = sum(not decision.calls for decision in made)
@@ -41,11 +43,12 @@ def _decisions(
     seen: CaseResult, forbidden: list[CallPattern], found: OracleFinding
 ) -> Iterator[ScriptedDecision]:
     turns = len(seen.case.turns)
+    made: set[str] | None = set() if found.oracle == "no_repeat" else None
     for decision in seen.trajectory.decisions if seen.trajectory else ():
         calls = tuple(
             ProposedCall(tool=call.tool, arguments=call.arguments)
             for call in decision.calls
-            if isinstance(call.arguments, dict) and not _offends(call, forbidden, found)
+            if isinstance(call.arguments, dict) and not _offends(call, forbidden, made)
         )
         if calls:
             yield ScriptedDecision(calls=calls)
@@ -54,9 +57,16 @@ def _decisions(
             yield ScriptedDecision(message=decision.message)
 
 
-def _offends(call: Call, forbidden: list[CallPattern], found: OracleFinding) -> bool:
-    at_fault = found.oracle in ("no_repeat", "call_limits") and call.event_id == found.event_id
-    return at_fault or any(_fits(call.tool, call.arguments, pattern) for pattern in forbidden)
+def _offends(call: Call, forbidden: list[CallPattern], made: set[str] | None) -> bool:
+    """Whether the call must not be made: at all, or again where ``made`` holds what was."""
+    if any(_fits(call.tool, call.arguments, pattern) for pattern in forbidden):
+        return True
+    if made is None:
+        return False
+    key = f"{call.tool} {json_text(call.arguments)}"
+    again = key in made
+    made.add(key)
+    return again
 
 
 def _fits(tool: str, arguments: object, pattern: CallPattern) -> bool:

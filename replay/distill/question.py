@@ -77,8 +77,10 @@ def choose(
         return _shown_by(failing, fixed, seen, writes)
     strong = [choice for choice in seen if not choice.name.startswith("forbid:")]
     strong += [c for c in seen if c.name.startswith("forbid:") and c.what.startswith("refused")]
-    if len(strong) == 1 or (not strong and len(seen) == 1):
-        return tuple(strong or seen)
+    if len(strong) == 1:
+        return tuple(strong)
+    if not strong and len(seen) == 1 and _times(failing, seen[0]) == 1:
+        return seen
     if not seen:
         raise DistillError(
             f"{failing.planner} does not fail on the whole run: {did(failing)}",
@@ -150,9 +152,16 @@ def _seen(failing: CaseResult, writes: frozenset[str]) -> Iterator[Choice]:
     for tool in dict.fromkeys(call.tool for call in calls):
         first = next(call for call in calls if call.tool == tool)
         how = "refused, not in the run" if tool in unmatched else "made"
-        what = f"{how}: {_written(first)} in decision {first.decision}"
+        many = len({_written(call) for call in calls if call.tool == tool})
+        more = f", and {many - 1} more of it" if many > 1 else ""
+        what = f"{how}: {_written(first)} in decision {first.decision}{more}"
         expected = Expected(forbidden_tools=(tool,))
         yield Choice(f"forbid:{tool}", what, expected, "forbidden_tools", tool)
+
+
+def _times(failing: CaseResult, choice: Choice) -> int:
+    """How many different calls the choice may be about."""
+    return len({_written(call) for call in _calls(failing) if call.tool == choice.key})
 
 
 def _repeated(failing: CaseResult) -> Iterator[Choice]:
@@ -250,5 +259,5 @@ def _written(call: Call) -> str:
 def did(result: CaseResult) -> str:
     """Say in a few words what a planner did."""
     calls = ", ".join(dict.fromkeys(call.tool for call in _calls(result)))
-    ended = "" if result.stopped is None else f", then was stopped: {result.stopped}"
+    ended = f", and is {result.verdict}" if result.verdict.kind == "inconclusive" else ""
     return (f"it called {calls}" if calls else "it called nothing") + ended

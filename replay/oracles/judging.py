@@ -19,6 +19,7 @@ from tracekit.canonical import JsonValue, json_text, parse_json
 from tracekit.decisions import plain_name
 from tracekit.errors import InvalidJson, PointerNotFound
 from tracekit.jsontree import get, walk
+from tracekit.redact import find_placeholders
 from tracekit.trajectory import Call
 
 _SHORT = 80
@@ -249,7 +250,8 @@ def _ending(outcome: Outcome) -> Iterator[OracleFinding]:
     elif outcome.raised is not None:
         raised = outcome.raised
         said = f"{raised.type}: {raised.message}" if raised.message else raised.type
-        yield OracleFinding("error", f"it ended with {said}", error=raised.type)
+        place = raised.place
+        yield OracleFinding("error", f"it ended with {said}", error=raised.type, place=place)
 
 
 # --- the answer -----------------------------------------------------------------------------------
@@ -347,5 +349,10 @@ def _short(value: JsonValue) -> str:
 
 
 def _cut(text: str) -> str:
+    """Shorten a text to one line; half of a placeholder would look like a secret."""
     line = " ".join(text.split())
-    return line if len(line) <= _SHORT else line[: _SHORT - 1] + "…"
+    if len(line) <= _SHORT:
+        return line
+    end = _SHORT - 1
+    halved = (wall.start for wall in find_placeholders(line) if wall.start < end < wall.end)
+    return line[: next(halved, end)] + "…"

@@ -46,6 +46,8 @@ class OracleFinding:
     """Number of the decision that is at fault; None for what is missing at the end."""
     event_id: str | None = None
     """The call at fault."""
+    place: str | None = None
+    """Where in the planner's code the error came up; no case says it, since code changes."""
 
     @property
     def signature(self) -> Reason:
@@ -76,6 +78,7 @@ class Raised:
 
     type: str
     message: str
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def test_a_budget_leaves_the_best_case_so_far_and_says_so() -> None:
     result = distilled(run, failing, fixed, budget=Budget(calls=3))
     assert (result.case.minimal, result.calls) == (False, 3)
     assert result.after.bytes >= whole.after.bytes
-    assert "not minimal: stopped early, 3 calls were allowed" in result.text
+    assert "not minimal: stopped early, 3 candidates were allowed" in result.text
     with CaseRunner(failing) as runner:
         assert runner.run(result.case).findings[0].signature == result.case.reason
 

@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 )
 @click.option("--script", metavar="MOD:OBJ", help="Function that answers, for --model scripted.")
 @click.option("--budget-calls", type=click.IntRange(min=1), metavar="N", help="Most candidates.")
-@click.option("--budget-seconds", type=float, metavar="S", help="Most seconds for candidates.")
+@click.option(
+    "--budget-seconds", type=click.FloatRange(min=0), metavar="S",
+    help="Most seconds for candidates.",
+)  # fmt: skip
 @click.option(
     "--env", multiple=True, metavar="NAME[=VALUE]", help="Variable for the planner's process."
 )
