@@ -7,6 +7,8 @@ that lock knows that the owner is gone, even where its process id is in use agai
 
 A file that is full or old is followed by another one, which is there and locked before the full one
 is let go of: a process that lives always has a locked file.
+
+More than 400 lines, because what reads a line must stand beside what writes it.
 """
 
 from __future__ import annotations

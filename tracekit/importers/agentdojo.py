@@ -74,10 +74,7 @@ def _head(path: Path, source: Source, document: dict[str, Any], options: ImportO
     parts = [suite, task, *([attack, injection] if attacked else ["none"])]
     model, defence = _model_and_defence(pipeline, kind)
     started = _timestamp(document.get("evaluation_timestamp"))
-    permissions = document.get("tool_permission")
-    labels: dict[str, JsonValue] = {
-        name: document.get(name) for name in _LABELS if name in document
-    }
+    labels: dict[str, JsonValue] = {n: document.get(n) for n in _LABELS if n in document}
     labels |= {"pipeline": pipeline, "defence": defence}
     rest = {k: v for k, v in document.items() if k not in _COLUMNS and k not in _LABELS}
     rest |= source.notes | ({"timestamp_zone": "assumed UTC"} if started is not None else {})
@@ -101,7 +98,7 @@ def _head(path: Path, source: Source, document: dict[str, Any], options: ImportO
         tags=(suite, pipeline, "clean" if attack == "none" else "attacked"),
         labels=labels,
         attributes=rest,
-        effects=_effects(permissions),
+        effects=_effects(document.get("tool_permission")),
     )
 
 
