@@ -95,8 +95,10 @@ def body_of(kind: str, script: Script, log: Log) -> Callable[..., Any]:  # noqa:
         for give in script.gives:
             try:
                 log.append(("got", (yield give.value)))
-            except BaseException as error:  # noqa: BLE001  # as the script says
+            except BaseException as error:  # as the script says
                 react(give, error)
+                if isinstance(error, GeneratorExit):
+                    raise  # Python tells of one that goes on while it is closed, but only late
                 if give.on_throw == "return":
                     return give.value
         return script.finish()
@@ -123,8 +125,10 @@ def body_of(kind: str, script: Script, log: Log) -> Callable[..., Any]:  # noqa:
                 if give.wait:
                     log.append(("waited", await Wait(give.value)))
                 log.append(("got", (yield give.value)))
-            except BaseException as error:  # noqa: BLE001  # as the script says
+            except BaseException as error:  # as the script says
                 react(give, error)
+                if isinstance(error, GeneratorExit):
+                    raise  # Python tells of one that goes on while it is closed, but only late
                 if give.on_throw == "return":
                     return
         script.finish()
