@@ -30,7 +30,7 @@ def describe_exit(ended: Message, last: Message | None, limits: Limits) -> Exit:
         detail = f"the planner did not end within {limits.wall_s:g} s"
         return failed_exit("timeout", detail, output=output)
     if ended.get("stopped") == "memory":
-        detail = f"the planner used more than {limits.memory_mb:,} MB of memory"
+        detail = f"the planner needs more than its {limits.memory_mb:,} MB of memory"
         return failed_exit("memory", detail, output=output)
     if last is not None:
         return _failure(last["failed"], limits, output)
@@ -41,7 +41,7 @@ def _failure(failure: Message, limits: Limits, output: str) -> Exit:
     said = f"{failure['type']}: {failure['message']}" if failure["message"] else failure["type"]
     if failure["memory"]:
         kind: Ending = "memory"
-        detail = f"the planner ran out of its {limits.memory_mb:,} MB of memory"
+        detail = f"the planner needs more than its {limits.memory_mb:,} MB of memory"
     elif failure["protocol"]:
         kind, detail = "protocol", f"the planner's process tried to send {failure['message']}"
     else:

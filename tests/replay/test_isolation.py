@@ -422,13 +422,13 @@ def ending(
         (
             "kept = [bytearray(1 << 20) for _ in range(10_000)]",
             "memory",
-            "the planner ran out of its 150 MB of memory",
+            "the planner needs more than its 150 MB of memory",
         ),
         (
             "import mmap\nkept = [mmap.mmap(-1, 1 << 20) for _ in range(300)]\n"
             "for m in kept: m.write(bytes(1 << 20))\nwhile True: pass",
             "memory",
-            "the planner used more than 150 MB of memory",
+            "the planner needs more than its 150 MB of memory",
         ),
         (
             "value = {1, 2}",
