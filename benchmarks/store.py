@@ -23,7 +23,8 @@ from tests.store.made import DAY, NOON
 from tracekit.store import RunQuery, Store, open_store
 from tracekit.store.appending import write_batch
 from tracekit.store.folder import open_folder
-from tracekit.store.schema import EVENTS, RUNS, SAME
+from tracekit.store.folding import SAME, SUM
+from tracekit.store.schema import EVENTS, RUNS
 
 RUNS_KEPT, EVENTS_A_RUN, DAYS = 20_000, 50, 30
 _TOOLS = [f"tool.{number}" for number in range(20)]
@@ -86,11 +87,11 @@ def _batch(chance: np.random.Generator, day: int, runs: int) -> tuple[pa.Table, 
     spans = np.array(_hex(chance, count, 8))
     roots = np.repeat(spans[::EVENTS_A_RUN], EVENTS_A_RUN)
     events = {
-        "event_id": _hex(chance, count, 16), "run_id": np.repeat(run_ids, EVENTS_A_RUN),
+        "event_id": SAME, "run_id": np.repeat(run_ids, EVENTS_A_RUN),
         "trace_id": np.repeat(trace_ids, EVENTS_A_RUN), "span_id": spans,
         "parent_span_id": np.where(seq == 0, nothing, roots), "event_type": kinds,
         "writer": f"host-{1000 + day}-{day}", "seq": seq, "ts_start_ns": starts,
-        "ts_end_ns": starts + took, "latency_ns": took, "actor": np.where(calls, tools, "agent"),
+        "ts_end_ns": SUM, "latency_ns": took, "actor": np.where(calls, tools, "agent"),
         "actor_kind": np.where(calls, "tool", "agent"), "status": np.where(failed, "error", "ok"),
         "tool_name": np.where(calls, tools, nothing), "effect": np.where(calls, "read", nothing),
         "error_type": np.where(failed, "TimeoutError", nothing), "observation_is_error": failed,

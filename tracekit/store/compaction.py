@@ -20,6 +20,7 @@ from tracekit.errors import StoreError
 from tracekit.store.appending import write_batch
 from tracekit.store.blobs import kept_digests
 from tracekit.store.folder import TEMPORARY, Folder, locked
+from tracekit.store.folding import unfolded
 from tracekit.store.reading import UNREADABLE, CommittedBatch, Reader, Snapshot, catalogue
 from tracekit.store.types import Compacted
 
@@ -102,7 +103,7 @@ def _whole(reader: Reader, batch: CommittedBatch) -> list[tuple[str, pa.Table]] 
         return None
     tables: list[tuple[str, pa.Table]] = []
     for path, rows in batch.manifest.files.items():
-        read = list(reader.tables(path, rows=rows))
+        read = list(reader.tables(path, rows=rows, as_kept=True))
         if sum(table.num_rows for table in read) != rows:
             return None
         tables += [(path.rpartition("/")[0], table) for table in read]
@@ -158,7 +159,7 @@ def _needless(reader: Reader, snapshot: Snapshot, path: Path) -> bool:
     if path.name.endswith(TEMPORARY) or path.stem in snapshot.retired:
         return True
     try:
-        table = pq.read_table(path, partitioning=None)
+        table = unfolded(pq.read_table(path, partitioning=None))
         if "digest" in table.column_names:
             digests = set(table["digest"].to_pylist())
             return digests == kept_digests(reader, snapshot, digests)

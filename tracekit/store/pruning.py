@@ -233,7 +233,7 @@ def _staying(plan: _Plan, path: str) -> pa.Table:
     )
     tables = [
         table.filter(pc.invert(_among(table[column], gone)))
-        for table in plan.reader.tables(path, rows=-1)
+        for table in plan.reader.tables(path, rows=-1, as_kept=True)
     ]
     table = pa.concat_tables(tables, promote_options="default")
     if table.num_rows != plan.left[path]:

@@ -23,6 +23,7 @@ from tracekit.chains import MEDIA_TYPE, Resolver, load_with_bases
 from tracekit.errors import UsageError
 from tracekit.events import Blob, Event
 from tracekit.store.blobs import find_blobs
+from tracekit.store.folding import UNFOLDED_SQL
 from tracekit.store.reading import Reader, Snapshot
 from tracekit.store.schema import BLOBS, EVENTS, SPARED, blobs_table, events_table
 from tracekit.store.types import SqlResult
@@ -39,12 +40,8 @@ _MEDDLING = re.compile(
 that run a text of which nobody can say what it calls. Not every version of the database locks them.
 """
 _THEIR_FAULT = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
-_EVENTS_VIEW = """
-    CREATE VIEW events AS SELECT * REPLACE (
-            CASE argument_blob WHEN '=' THEN argument_digest ELSE argument_blob END
-                AS argument_blob,
-            CASE observation_blob WHEN '=' THEN observation_digest ELSE observation_blob END
-                AS observation_blob),
+_EVENTS_VIEW = f"""
+    CREATE VIEW events AS SELECT * REPLACE ({UNFOLDED_SQL}),
         make_timestamp_ns(ts_start_ns) AS "timestamp",
         latency_ns / 1e9 AS latency,
         coalesce(usage_input, 0) + coalesce(usage_output, 0)

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from tracekit.canonical import json_text, parse_json
 from tracekit.rows import run_row
 from tracekit.store.folder import Folder
-from tracekit.store.schema import events_of, runs_of, runs_table, unfolded, with_twins
+from tracekit.store.folding import unfolded, with_twins
+from tracekit.store.schema import events_of, runs_of, runs_table
 from tracekit.store.types import Problem
 
 MANIFEST = "tracekit.manifest"
@@ -157,6 +158,7 @@ class Reader:
         rows: int,
         columns: Sequence[str] | None = None,
         within: tuple[str, Sequence[str]] | None = None,
+        as_kept: bool = False,
     ) -> Iterator[pa.Table]:
         """Yield the row groups of a file, without those that are damaged.
 
@@ -165,6 +167,7 @@ class Reader:
             rows: How many rows it should have, to count a loss; -1 where that is not known.
             columns: What to read; everything by default.
             within: A sorted column and values: row groups that can hold none are passed over.
+            as_kept: Leave folded what is folded in the file.
 
         Raises:
             Retired: the file is gone, and what is committed has changed.
@@ -179,7 +182,7 @@ class Reader:
                 for number in _groups(file.metadata, within):
                     try:
                         table = file.read_row_group(number, columns=with_twins(columns))
-                        yield unfolded(table, columns)
+                        yield table if as_kept else unfolded(table, columns)
                     except UNREADABLE as error:
                         lost = file.metadata.row_group(number).num_rows
                         self.note(path, error, lost, group=number)
@@ -213,10 +216,12 @@ class Reader:
             part
             for batch in batches
             for path in batch.files("events")
-            for table in self.tables(path, rows=batch.manifest.files[path], within=within)
+            for table in self.tables(
+                path, rows=batch.manifest.files[path], within=within, as_kept=True
+            )
             if (part := table.filter(pc.is_in(table["run_id"], wanted))).num_rows
         ]
-        return pa.concat_tables(parts, promote_options="default") if parts else None
+        return unfolded(pa.concat_tables(parts, promote_options="default")) if parts else None
 
     def note(self, path: str, error: Exception, lost: int | str, *, group: int = -1) -> None:
         """Remember that something could not be read, once."""

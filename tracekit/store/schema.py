@@ -3,7 +3,7 @@
 The columns are the fields of the dataclasses, so that a field that is added is a column that is
 added. JSON columns carry Parquet's JSON type, and times are integers of nanoseconds. What is
 different in every row (ids, digests, times) makes up nearly all of a file: it is written in the
-encodings that leave only what chance put into it, and no digest twice.
+encodings that leave only what chance put into it, and nothing twice (``folding``).
 """
 
 from __future__ import annotations
@@ -15,17 +15,14 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracekit.events import SCHEMA_VERSION, Blob, Event, RunRow
+from tracekit.store.folding import folded
 
 ROW_GROUP_ROWS = 10_000
 """Few enough that one run costs one small read, enough that a scan is not all footers."""
 BLOB_GROUP_BYTES = 1 << 20
-SAME = "="
-"""Stands in files for a blob's digest that is the value's, as it is in all that was recorded."""
-BLOB_OF = {"argument_blob": "argument_digest", "observation_blob": "observation_digest"}
 _ENCODINGS = {
     **dict.fromkeys(("argument_digest", "observation_digest"), "DELTA_BYTE_ARRAY"),
     **dict.fromkeys(("event_id", "span_id"), "DELTA_LENGTH_BYTE_ARRAY"),
@@ -143,7 +140,7 @@ def write_table(table: pa.Table, path: Path, *, metadata: dict[str, str] | None 
     if metadata:
         more = {key.encode(): text.encode() for key, text in metadata.items()}
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), **more})
-    table = _folded(table)
+    table = folded(table)
     own = _ENCODINGS if "event_id" in table.column_names else {}
     pq.write_table(
         table,
@@ -159,34 +156,6 @@ def write_table(table: pa.Table, path: Path, *, metadata: dict[str, str] | None 
             if field.name not in own
         ],
     )
-
-
-def _folded(table: pa.Table) -> pa.Table:
-    """Put ``SAME`` for digests that stand in the row already."""
-    for name, twin in BLOB_OF.items():
-        if name in table.column_names and twin in table.column_names:
-            same = pc.fill_null(pc.equal(table[name], table[twin]), fill_value=False)
-            place = table.column_names.index(name)
-            table = table.set_column(place, name, pc.if_else(same, SAME, table[name]))
-    return table
-
-
-def unfolded(table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
-    """Give digests for ``SAME``, and of all columns those that were asked for."""
-    for name, twin in BLOB_OF.items():
-        if name in table.column_names:
-            same = pc.fill_null(pc.equal(table[name], SAME), fill_value=False)
-            place = table.column_names.index(name)
-            table = table.set_column(place, name, pc.if_else(same, table[twin], table[name]))
-    return table if columns is None else _known(table, columns)
-
-
-def with_twins(columns: Sequence[str] | None) -> list[str] | None:
-    """Name what has to be read of a file to give ``columns``."""
-    if columns is None:
-        return None
-    twins = (twin for name, twin in BLOB_OF.items() if name in columns)
-    return list(dict.fromkeys([*columns, *twins]))
 
 
 def _rows_in_group(table: pa.Table) -> int:
