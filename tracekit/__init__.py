@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from tracekit.errors import TracekitError
     from tracekit.limits import Limits
     from tracekit.notes import environment, evidence, policy, run, state
+    from tracekit.sampling import Sampling
 
 __all__ = [
     "Limits",
     "Matchers",
+    "Sampling",
     "TracekitError",
     "agent",
     "configure",
@@ -43,6 +45,7 @@ _HOMES = {
     "errors": ("TracekitError",),
     "limits": ("Limits",),
     "notes": ("environment", "evidence", "policy", "run", "state"),
+    "sampling": ("Sampling",),
 }
 """Module → the public names that it defines."""
 

@@ -8,28 +8,49 @@ then changes redaction and versions, never where facts go.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import pickle
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from tracekit import conditions, otel
+from tracekit import conditions, otel, settings
 from tracekit.errors import StoreError, UsageError
 from tracekit.journal import Durability, Journal
 from tracekit.keeping import Keeper
 from tracekit.limits import Limits
 from tracekit.recorder import Recorder
-from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
+from tracekit.redact import KeyedTagger, Redactor, Rules, UnkeyedTagger, load_key
+from tracekit.sampling import KEEP_ALL, Sampling
+from tracekit.sink import NowhereSink
 from tracekit.store.places import journal_folder
 
 DEFAULT_STORE = ".tracekit"
 Rule = str | re.Pattern[str] | Callable[[str], str]
 OnLoss = Literal["record", "refuse_writes"]
 
+_DEFAULTS: Mapping[str, Any] = {
+    "store": None,
+    "service": "agent",
+    "durability": "os",
+    "on_loss": "record",
+    "limits": Limits(),
+    "sample": KEEP_ALL,
+    "otlp": False,
+    "otlp_content": False,
+    "spans": False,
+}
+
+off = settings.disabled()
+"""Whether decorated calls simply run: nothing is recorded, and no store or key is made. Whoever
+wraps calls reads it at each; it is never true in a replay."""
+_switched_off = off
+_told: set[settings.Fault] = set()
+_log = logging.getLogger("tracekit")
 _lock = threading.RLock()
 _recorder: Recorder | None = None
 _replaying = False
@@ -46,67 +67,128 @@ _unusable: Exception | None = None
 def configure(
     *,
     store: str | os.PathLike[str] | None = None,
-    service: str = "agent",
+    service: str | None = None,
     versions: Mapping[str, str] | None = None,
     redact: Sequence[Rule] = (),
-    durability: Durability = "os",
-    on_loss: OnLoss = "record",
-    limits: Limits = Limits(),  # noqa: B008  # frozen
-    otlp: bool | str = False,
-    otlp_content: bool = False,
-    spans: bool = False,
+    durability: Durability | None = None,
+    on_loss: OnLoss | None = None,
+    limits: Limits | None = None,
+    sample: Sampling | None = None,
+    otlp: bool | str | None = None,
+    otlp_content: bool | None = None,
+    spans: bool | None = None,
+    enabled: bool | None = None,
 ) -> None:
     """Say where and how this process records.
 
+    What is left out is as the ``TRACEKIT_*`` environment variables say, else as by default.
+
     Args:
-        store: A folder, or a file ``*.duckdb``; default ``$TRACEKIT_STORE``, else ``.tracekit``.
+        store: A folder, or a file ``*.duckdb``; default ``.tracekit``.
         service: Name of this program; ``service.name`` of exported spans.
-        versions: Version set of its runs: dataset, model, prompt, tool_schema, index,
-            evaluator, code.
+        versions: Version set of its runs: dataset, model, prompt, tool_schema, index, code.
         redact: Rules beside the built-in ones: field names, ``$.paths``, patterns, functions.
-        durability: ``os`` survives a kill of the process, ``disk`` a power cut.
-        on_loss: ``record`` goes on while nothing can be written and counts what is lost;
+        durability: ``os`` (default) survives a kill of the process, ``disk`` a power cut.
+        on_loss: ``record`` (default) goes on while nothing can be written and counts what is lost;
             ``refuse_writes`` refuses calls of tools that may write until it can be.
         limits: How many bytes of values are kept of one value, of a run, in the store.
+        sample: Which runs are kept when journals go into the store; default all.
         otlp: Send spans out by OTLP, too: ``http://…``, ``grpc://…``, True for its own variables.
         otlp_content: Let spans carry what was asked and answered, too; redacted.
         spans: Record the spans of other instrumentations, too.
+        enabled: False records nothing; TRACEKIT_DISABLED=true wins over True.
     """
-    given = locals()
-    if on_loss not in ("record", "refuse_writes"):
-        raise UsageError(f"on_loss={on_loss!r} is not known", hint="record or refuse_writes")
-    rules = Rules.from_user(list(redact))
+    _configure({name: value for name, value in locals().items() if value is not None})
+
+
+def _configure(given: dict[str, Any]) -> None:
+    for name, known in (("on_loss", ("record", "refuse_writes")), ("durability", ("os", "disk"))):
+        if given.get(name, known[0]) not in known:
+            raise UsageError(f"{name}={given[name]!r} is not known", hint=" or ".join(known))
+    Rules.from_user(list(given["redact"]))  # what is wrong is an error where it was written
+    said = settings.read_environment()
+    _tell(said.faults)
     with _lock:
         if _replaying and _recorder is not None:
+            rules = Rules.from_user(_resolved(given, said)["redact"])
             _recorder.redactor = Redactor(rules, _recorder.redactor.tagger)
-            _recorder.versions = dict(versions or {})
+            _recorder.versions = dict(given.get("versions", {}))
         else:
-            _begin(given, rules)
+            _begin(given, said)
 
 
-def _begin(given: dict[str, Any], rules: Rules) -> None:
+def _resolved(given: Mapping[str, Any], said: settings.Said) -> dict[str, Any]:
+    """Put together what code says, what the environment says, and the defaults, in this order."""
+    mine, added = list(given.get("redact", ())), said.given.get("redact", ())
+    return {
+        **_DEFAULTS,
+        **said.given,
+        **given,
+        "redact": [*mine, *(rule for rule in added if rule not in mine)],
+        "versions": {**said.given.get("versions", {}), **given.get("versions", {})},
+        "enabled": given.get("enabled", True) and not settings.disabled(),
+    }
+
+
+def _begin(given: dict[str, Any], said: settings.Said) -> None:
     """Record from now on as ``configure`` was told."""
     global _recorder, _on_loss, _settings, _untried, _unusable  # one recorder a process
-    _on_loss, _unusable = given["on_loss"], None
-    store = store_path(given["store"])
-    _settings, _untried = {**given, "store": store.absolute()}, given
-    _open_spans(given)
+    wanted = _resolved(given, said)
+    _on_loss, _unusable = wanted["on_loss"], None
+    store = store_path(wanted["store"])
+    _settings, _untried = {**wanted, "store": store.absolute()}, given
+    _switch(on=wanted["enabled"])
     previous = _recorder
-    _recorder = _make(store, rules, given)
+    if not wanted["enabled"]:
+        _recorder = _make_nowhere()
+    elif said.stop is not None:
+        _recorder, _unusable = None, StoreError(said.stop.what)
+    else:
+        _open_spans(wanted, from_code=given)
+        _recorder = _make(store, Rules.from_user(wanted["redact"]), wanted)
     _untried = {}
     if previous is not None:
         previous.write_loss()
         previous.sink.close()
 
 
-def _open_spans(given: dict[str, Any]) -> None:
-    """Let spans out and in, as ``configure`` was told."""
-    otel.send_content(wanted=given["otlp_content"])
-    if otlp := given["otlp"]:
+def _switch(*, on: bool) -> None:
+    """Let calls be recorded or not; a replay is not concerned."""
+    global off, _switched_off  # facts about this process
+    _switched_off = not on
+    off = _switched_off and not _replaying
+
+
+def enabled() -> bool:
+    """Whether recording is switched on in this process."""
+    return not _switched_off
+
+
+def _tell(faults: Sequence[settings.Fault]) -> None:
+    """Say in the log what was not understood in the environment, once a process."""
+    for fault in faults:
+        if fault not in _told:
+            _told.add(fault)
+            with suppress(Exception):  # a handler of the program's
+                _log.error("tracekit: %s", fault.what)
+
+
+def _open_spans(wanted: Mapping[str, Any], *, from_code: Mapping[str, Any]) -> None:
+    """Let spans out and in, as was said; only what code asks for may fail here."""
+    otel.send_content(wanted=wanted["otlp_content"])
+    if otlp := wanted["otlp"]:
         endpoint = otlp if isinstance(otlp, str) else None
-        otel.export_to(endpoint, service=given["service"], redactor=lambda: recorder().redactor)
+        try:
+            otel.export_to(
+                endpoint, service=wanted["service"], redactor=lambda: recorder().redactor
+            )
+        except Exception as error:
+            if "otlp" in from_code:
+                raise
+            what = f"TRACEKIT_OTLP has no effect: {type(error).__name__}: {error}"
+            _tell([settings.Fault("TRACEKIT_OTLP", what)])
     global _spans_wanted  # as above
-    _spans_wanted = given["spans"]
+    _spans_wanted = wanted["spans"]
     if _spans_wanted:
         _watch_spans()
 
@@ -134,7 +216,7 @@ def recorder() -> Recorder:
             if _recorder is None:
                 if _unusable is not None:
                     raise _unusable
-                configure(**_untried)
+                _configure({"redact": (), **_untried})
             found = _recorder
     assert found is not None
     return found
@@ -200,7 +282,7 @@ def _make(path: Path, rules: Rules, given: Mapping[str, Any]) -> Recorder:
     tagger = KeyedTagger(load_key())
     # Absolute now: a program that changes its folder goes on recording to the same store.
     folder = journal_folder(path.absolute())
-    journal = Journal(folder, durability=given["durability"])
+    journal = Journal(folder, durability=given["durability"], sampling=given["sample"])
     keeper = Keeper.within(given["limits"], path.absolute(), folder)
     versions = dict(given["versions"] or {})
     made = Recorder(journal, Redactor(rules, tagger), versions=versions, keeper=keeper)
@@ -208,17 +290,27 @@ def _make(path: Path, rules: Rules, given: Mapping[str, Any]) -> Recorder:
     return made
 
 
+def _make_nowhere() -> Recorder:
+    """Make what stands for a recorder while recording is off; it needs neither store nor key."""
+    conditions.set_mint_observer(None)
+    return Recorder(NowhereSink(), Redactor(Rules(), UnkeyedTagger()))
+
+
 @contextmanager
 def recording_to(replacement: Recorder) -> Iterator[Recorder]:
-    """Record with ``replacement`` until the block ends; ``configure`` cannot change where to."""
-    global _recorder, _replaying  # one recorder a process
+    """Record with ``replacement`` until the block ends; ``configure`` cannot change where to.
+
+    The switch does not count here: it is about the user's store, and a replay needs its guard.
+    """
+    global _recorder, _replaying, off  # one recorder a process
     with _lock:
         previous = _recorder, _replaying
-        _recorder, _replaying = replacement, True
+        _recorder, _replaying, off = replacement, True, False
     conditions.set_mint_observer(replacement.mint)
     try:
         yield replacement
     finally:
         with _lock:
             _recorder, _replaying = previous
-        conditions.set_mint_observer(_recorder.mint if _recorder else None)
+            off = _switched_off and not _replaying
+        conditions.set_mint_observer(_recorder.mint if _recorder and not off else None)

@@ -21,7 +21,7 @@ import socket
 import threading
 import weakref
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -31,9 +31,10 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from tracekit import conditions
-from tracekit.canonical import digest_bytes
+from tracekit.canonical import JsonValue, digest_bytes
 from tracekit.drafts import Draft
 from tracekit.events import FACT, SCHEMA_VERSION, Blob, Fact, LossNoted
+from tracekit.sampling import KEEP_ALL, Sampling
 
 Durability = Literal["os", "disk"]
 _JSON = "application/json"
@@ -55,11 +56,13 @@ class Journal:
         durability: Durability = "os",
         max_bytes: int = MAX_BYTES,
         max_age_ns: int = MAX_AGE_NS,
+        sampling: Sampling = KEEP_ALL,
     ) -> None:
         self.folder = folder
         self._durability = durability
         self._max_bytes = max_bytes
         self._max_age_ns = max_age_ns
+        self._sampling = sampling
         self._begin_anew()
         _open_journals.add(self)
 
@@ -213,8 +216,7 @@ class Journal:
             self._torn = done < len(data) and (self._torn or done > 0)
 
     def _header(self) -> bytes:
-        header = {"schema_version": SCHEMA_VERSION, "writer": self.writer, "pid": os.getpid()}
-        return orjson.dumps({"journal": header}) + b"\n"
+        return _header_line(self._sampling, writer=self.writer, pid=os.getpid())
 
     def _create(self, path: Path) -> int:
         for folder in (self.folder.parent, self.folder):  # parents get the usual mode
@@ -262,19 +264,17 @@ def _flush(folder: Path) -> None:
         os.close(fd)
 
 
-def part_of(content: JournalContent, facts: Sequence[Fact]) -> bytes:
-    """Write some facts of a journal, and the blobs that they name, as a journal of their own."""
-    header = {"schema_version": content.schema_version}
-    named = {digest for fact in facts for digest in _named(fact)}
-    lines = [orjson.dumps({"journal": header}) + b"\n"]
-    lines += [_blob_line(blob) for digest, blob in content.blobs.items() if digest in named]
-    return b"".join(lines + [_fact_line(fact) for fact in facts])
+def part_of(content: JournalContent, facts: Sequence[Fact], blobs: Iterable[Blob]) -> bytes:
+    """Write some facts of a journal, and the blobs that they need, as a journal of their own."""
+    header = _header_line(content.sampling, schema_version=content.schema_version)
+    return b"".join([header, *map(_blob_line, blobs), *map(_fact_line, facts)])
 
 
-def _named(fact: Fact) -> Iterator[str | None]:
-    for name in ("argument", "observation", "before", "after"):
-        yield getattr(getattr(fact, name, None), "blob", None)
-    yield getattr(fact, "contract", None)
+def _header_line(sampling: Sampling, **said: JsonValue) -> bytes:
+    header: dict[str, JsonValue] = {"schema_version": SCHEMA_VERSION, **said}
+    if not sampling.keeps_all:
+        header["sampling"] = sampling.as_dict()
+    return orjson.dumps({"journal": header}) + b"\n"
 
 
 def writer_of(path: Path) -> str:
@@ -343,6 +343,8 @@ class JournalContent:
     facts: list[Fact] = field(default_factory=list)
     blobs: dict[str, Blob] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
+    sampling: Sampling = KEEP_ALL
+    """Which of its runs are to be kept."""
     damage: list[str] = field(default_factory=list)
     """One sentence for each line that could not be read."""
 
@@ -381,6 +383,7 @@ def _read_line(line: bytes, content: JournalContent) -> None:
         content.blobs[blob.digest] = blob
     elif "journal" in record:
         content.schema_version = int(record["journal"]["schema_version"])
+        content.sampling = Sampling.read(record["journal"].get("sampling"))
     else:
         raise ValueError("neither a fact nor a blob")
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tracekit import integrations, otel
+from tracekit import configuration, integrations, otel
 from tracekit.configuration import recorder
 from tracekit.events import PolicyDecision
 from tracekit.operations import Operation
@@ -66,6 +66,8 @@ def run(
 
 
 def _open_run(name: str, *, versions: dict[str, str], **fields: Any) -> Step | Unrecorded:
+    if configuration.off:
+        return Unrecorded()
     try:
         own = recorder()
         integrations.instrument_loaded()
@@ -88,6 +90,8 @@ def environment() -> dict[str, str]:
 
 def _enclosing() -> Operation | None:
     """The step that what is noted here belongs to."""
+    if configuration.off:
+        return None
     try:
         return recorder().enclosing()
     except Exception as error:  # noqa: BLE001  # the traced program is never the victim
@@ -111,6 +115,8 @@ def state(before: object, after: object) -> None:
 
 
 def _noting(note: Callable[[Recorder], None]) -> None:
+    if configuration.off:
+        return
     try:
         note(recorder())
     except Exception as error:  # noqa: BLE001  # the traced program is never the victim

@@ -50,3 +50,17 @@ class MemorySink:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+class NowhereSink:
+    """Takes facts and keeps none: for a process whose recording is switched off."""
+
+    def stamp(self) -> tuple[str, int]:
+        """Name no writer."""
+        return "nowhere", 0
+
+    def write(self, fact: Fact, blobs: Sequence[Blob]) -> None:
+        """Keep nothing."""
+
+    def close(self) -> None:
+        """Nothing is held."""

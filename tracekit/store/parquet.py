@@ -179,16 +179,29 @@ class ParquetStore:
 
     def settle(self) -> Settled:
         """Move the journals of processes that are gone to where queries are quick."""
+        return self.settle_into(wait=False)
+
+    def settle_into(self, *, wait: bool) -> Settled:
+        """Do what ``settle`` does; ``wait`` for whoever is writing."""
         from tracekit.store.settling import settle
 
-        return settle(self.folder, partial(append_locked, self.folder, self.reader), wait=False)
+        add = partial(append_locked, self.folder, self.reader)
+        return settle(self.folder, add, kept=self._kept_or_parents, wait=wait)
+
+    def _kept_or_parents(self, run_ids: Iterable[str]) -> set[str]:
+        wanted = pa.array(sorted(run_ids), pa.string())
+        table = self._table(self.reader.snapshot())
+        return {
+            run_id
+            for name in ("run_id", "parent_run_id")
+            for run_id in table[name].filter(pc.is_in(table[name], wanted)).to_pylist()
+        }
 
     def compact(self) -> Compacted:
         """Settle, join small files and remove left-overs."""
         from tracekit.store.compaction import compact
-        from tracekit.store.settling import settle
 
-        settle(self.folder, partial(append_locked, self.folder, self.reader), wait=True)
+        self.settle_into(wait=True)
         return compact(self.folder)
 
     def _reading(self, read: Callable[[Live, Snapshot], _T]) -> _T:

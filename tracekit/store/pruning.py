@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 
 from tracekit.chains import MEDIA_TYPE
 from tracekit.errors import StoreError
-from tracekit.store.appending import append_locked
 from tracekit.store.compaction import clean, one_table
 from tracekit.store.folder import Folder, fresh_batch_name, locked, publish
 from tracekit.store.live import Live
@@ -37,7 +36,6 @@ from tracekit.store.reading import (
 )
 from tracekit.store.removal import Criteria, Named, Pruned, digests_in, lines_set_aside
 from tracekit.store.schema import blobs_of, write_table
-from tracekit.store.settling import settle
 from tracekit.store.types import Store
 
 _NAMING = ("argument_blob", "observation_blob", "contract")
@@ -61,7 +59,7 @@ def prune(store: Store, criteria: Criteria, *, dry_run: bool = False) -> Pruned:
 
 def _prune_folder(store: ParquetStore, criteria: Criteria, *, dry_run: bool) -> Pruned:
     folder = store.folder
-    settle(folder, partial(append_locked, folder, store.reader), wait=not dry_run)
+    store.settle_into(wait=not dry_run)
     try:
         if dry_run:
             return _planned(folder, store.live.read(), criteria).as_pruned(folder)

@@ -22,7 +22,6 @@ from tracekit.store.queries import quoted
 from tracekit.store.reading import rows_in
 from tracekit.store.removal import DIGEST, Criteria, Named, Pruned, lines_set_aside
 from tracekit.store.schema import blobs_of
-from tracekit.store.settling import settle
 from tracekit.store.single import DuckdbStore
 
 _NEW = ".pruned"
@@ -41,7 +40,7 @@ def prune_file(store: DuckdbStore, criteria: Criteria, *, dry_run: bool) -> Prun
         StoreError: it cannot be read or written; nothing was removed.
     """
     database = store.database
-    settle(store.folder, store.append, wait=not dry_run)
+    store.settle_into(wait=not dry_run)
     if not database.path.exists():
         return Pruned()
     try:

@@ -5,19 +5,20 @@ both: whoever settles next finds the rows kept already and only removes the jour
 
 A process that fills a file goes on in another one, so an operation may begin in one file and end in
 a later one. Until that one can be settled too, its begin is held back: what is left of the first
-file then is a short one with nothing but begins and what was noted under them.
+file then is a short one with nothing but begins and what was noted under them. Where only some runs
+are to be kept (``sifting``), all that a run which is under way has written is held back as well.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tracekit.conditions import Conditions
-from tracekit.events import SCHEMA_VERSION, Event
+from tracekit.events import SCHEMA_VERSION, Blob, Event, Fact
 from tracekit.journal import (
     JournalContent,
     owner_alive,
@@ -27,6 +28,15 @@ from tracekit.journal import (
 )
 from tracekit.store.folder import Folder, locked, make_folder, publish
 from tracekit.store.live import join, journals
+from tracekit.store.sifting import (
+    Fate,
+    Kept,
+    Sieve,
+    count_dropped,
+    dropped_rows,
+    needed,
+    needed_by,
+)
 from tracekit.store.types import Batch, Settled
 
 _CHUNK_BYTES = 64 << 20
@@ -35,13 +45,14 @@ _BIRTH_NS = 60_000_000_000
 """A journal that is empty for longer than this never came to life."""
 
 
-def settle(folder: Folder, append: Callable[[Batch], int], *, wait: bool) -> Settled:
+def settle(folder: Folder, append: Callable[[Batch], int], *, kept: Kept, wait: bool) -> Settled:
     """Settle what can be settled; what cannot stays readable where it is.
 
     Args:
         folder: Where the journals are.
         append: Keeps a batch, and gives the number of its rows that were new; it is called under
             the write lock.
+        kept: Tells which of some run ids have a run in the store, or are the parent of one.
         wait: Wait for whoever is writing; else nothing is settled then.
     """
     waiting = [path for path in journals(folder) if not owner_alive(path)]
@@ -54,8 +65,9 @@ def settle(folder: Folder, append: Callable[[Batch], int], *, wait: bool) -> Set
                 return Settled(live=live, skipped="another process is writing to the store")
             moved = events = 0
             held_back: list[Path] = []
+            sieve = Sieve(folder, kept)
             for chunk in _chunks(waiting):
-                count, rows, held_back = _settle_chunk(folder, append, [*held_back, *chunk])
+                count, rows, held_back = _settle_chunk(sieve, append, [*held_back, *chunk])
                 moved += count
                 events += rows
             return Settled(journals=moved, live=live, events=events)
@@ -78,25 +90,45 @@ def _chunks(paths: list[Path]) -> Iterator[list[Path]]:
 
 
 def _settle_chunk(
-    folder: Folder, append: Callable[[Batch], int], paths: list[Path]
+    sieve: Sieve, append: Callable[[Batch], int], paths: list[Path]
 ) -> tuple[int, int, list[Path]]:
     """Settle some journals: how many are gone, how many rows are new, what is held back."""
+    folder = sieve.folder
     with ExitStack() as claims:
         contents = _in_turn(claims, journals(folder), set(paths))
         if not contents:
             return 0, 0, []
         joined = join(contents)
         going_on = {writer_of(path) for path in journals(folder) if path not in contents}
-        rows = [row for run in joined.events.values() for row in run]
-        whole = tuple(row for row in rows if not (_is_open(row) and row.writer in going_on))
-        added = append(Batch(whole, tuple(joined.blobs.values())))
+        fates = sieve.fates(contents, going_on)
+        every = [row for run in joined.events.values() for row in run]
+        rows = [row for row in every if row.run_id not in fates]
         under_way = {
             (row.run_id, row.span_id) for row in rows if _is_open(row) and row.writer in going_on
         }
-        held_back = [
-            path for path in contents if not _retire(folder, path, contents[path], under_way)
-        ]
+        whole = tuple(row for row in rows if not (_is_open(row) and row.writer in going_on))
+        blobs = needed(rows, joined.blobs) if fates else joined.blobs.values()
+        added = append(Batch(whole, tuple(blobs)))
+        count_dropped(folder, dropped_rows(contents, every, fates))
+        held_back = []
+        for path, content in contents.items():
+            left = [fact for fact in content.facts if _stays(fact, fates, under_way)]
+            values = needed_by(left, lambda fact: fact.run_id in fates, joined.blobs)
+            if not _retire(folder, path, content, left, values):
+                held_back.append(path)
         return len(contents) - len(held_back), added, held_back
+
+
+def _stays(
+    fact: Fact, fates: Mapping[str, Fate], under_way: Container[tuple[str, str | None]]
+) -> bool:
+    """Tell whether a fact is left in its journal: its run is not decided, or its operation open."""
+    fate = fates.get(fact.run_id)
+    if fate is not None:
+        return fate == "wait"
+    return (fact.fact.endswith(".begun") and (fact.run_id, fact.span_id) in under_way) or (
+        fact.fact.endswith(".noted") and (fact.run_id, fact.parent_span_id) in under_way
+    )
 
 
 def _in_turn(
@@ -153,21 +185,12 @@ def _claimed(path: Path) -> Iterator[bool]:
 
 
 def _retire(
-    folder: Folder,
-    path: Path,
-    content: JournalContent,
-    under_way: Container[tuple[str, str | None]],
+    folder: Folder, path: Path, content: JournalContent, left: list[Fact], values: list[Blob]
 ) -> bool:
-    """Remove a settled journal but for what is ``under_way``; False where something is left of it.
+    """Remove a settled journal but for what is ``left``; False where something is.
 
     One with lines that nobody could read is put aside instead, or left whole until then.
     """
-    left = [
-        fact
-        for fact in content.facts
-        if (fact.fact.endswith(".begun") and (fact.run_id, fact.span_id) in under_way)
-        or (fact.fact.endswith(".noted") and (fact.run_id, fact.parent_span_id) in under_way)
-    ]
     if not left and not content.damage:
         path.unlink(missing_ok=True)
         return True
@@ -176,7 +199,7 @@ def _retire(
         os.replace(path, folder.damaged / path.name)
         return True
     if not content.damage and len(left) < len(content.facts):
-        lines = part_of(content, left)
+        lines = part_of(content, left, values)
         publish([(path, lambda temporary: _write_bytes(temporary, lines))])
     return False
 

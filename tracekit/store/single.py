@@ -193,21 +193,31 @@ class DuckdbStore:
 
     def settle(self) -> Settled:
         """Move the journals of processes that are gone into the file."""
-        return self._settle(wait=False)
+        return self.settle_into(wait=False)
 
-    def _settle(self, *, wait: bool) -> Settled:
+    def settle_into(self, *, wait: bool) -> Settled:
+        """Do what ``settle`` does; ``wait`` for whoever is writing."""
         from tracekit.store.settling import settle
 
         try:
-            return settle(self.folder, self.append, wait=wait)
+            return settle(self.folder, self.append, kept=self._kept_or_parents, wait=wait)
         except StoreBusy as error:
             if wait:
                 raise
             return Settled(skipped=error.message)
 
+    def _kept_or_parents(self, run_ids: Iterable[str]) -> set[str]:
+        wanted = pa.table({"run_id": pa.array(sorted(run_ids), pa.string())})
+        found = self._read(
+            "SELECT run_id FROM runs SEMI JOIN wanted USING (run_id) UNION SELECT parent_run_id"
+            " FROM runs WHERE parent_run_id IN (SELECT run_id FROM wanted)",
+            wanted,
+        )
+        return set(found["run_id"].to_pylist())
+
     def compact(self) -> Compacted:
         """Settle, and give the space of what was replaced back to the file."""
-        self._settle(wait=True)
+        self.settle_into(wait=True)
         with self.database.opened(write=True) as base:
             base.execute("CHECKPOINT")
         return Compacted(1, 1, 0)
