@@ -5,7 +5,8 @@ A conversation sends its whole history with every call. A link names the blob of
 (``append``), so that a long conversation costs linear space. A prompt whose beginning changed is
 kept whole. What stands beside the messages is kept again only where it changed, and what is large
 of it (tools) as a blob of its own. A link is a blob like any other: its digest is over its stored
-bytes. Where a base is missing the prompt is missing; nothing is ever guessed.
+bytes. Where a base is missing the prompt is missing; nothing is ever guessed. ``messages`` here is
+the list that grows, wherever a request has it (``growing``).
 """
 
 from __future__ import annotations
@@ -16,16 +17,15 @@ from typing import Any
 
 from tracekit.canonical import (
     JsonValue,
-    canonical_bytes,
     digest_bytes,
     json_bytes,
     parse_json,
 )
 from tracekit.errors import InvalidJson
 from tracekit.events import Blob
+from tracekit.growing import MESSAGES, Path, index_in, list_at, with_list
 
 MEDIA_TYPE = "application/vnd.tracekit.prompt+json"
-MESSAGES = "messages"
 
 LoadBlob = Callable[[str], Blob | None]
 LoadBlobs = Callable[[Iterable[str]], Mapping[str, Blob]]
@@ -44,6 +44,8 @@ class Link:
     """Fields of ``rest`` that stand as null and are blobs of their own."""
     types: Mapping[str, JsonValue] = field(default_factory=dict)
     """JSON pointer to type tag, of what the base does not say already."""
+    at: Path = MESSAGES
+    """Where in the request the messages are."""
 
     def as_blob(self) -> Blob:
         """Write it down; what is empty is left out."""
@@ -57,6 +59,8 @@ class Link:
             body["refs"] = dict(self.refs)
         if self.types:
             body["types"] = dict(self.types)
+        if self.at != MESSAGES:
+            body["at"] = list(self.at)
         return make_blob(body, media_type=MEDIA_TYPE)
 
 
@@ -96,7 +100,9 @@ def read_link(blob: Blob) -> Link | None:
     try:
         body: Any = parse_json(blob.data)
         sound = all(isinstance(body.get(name, like), type(like)) for name, like in _SHAPE.items())
-        link = Link(**body)
+        at = tuple(body.get("at", MESSAGES))
+        sound = sound and len(at) > 0 and all(isinstance(name, str) for name in at)
+        link = Link(**{**body, "at": at})
     except (InvalidJson, AttributeError, TypeError):
         return None
     return link if sound and (link.base is not None or link.rest is not None) else None
@@ -104,6 +110,7 @@ def read_link(blob: Blob) -> Link | None:
 
 _SHAPE: dict[str, object] = {
     "append": [], "base": "", "keep": 0, "rest": {}, "refs": {}, "types": {},
+    "at": [],
 }  # fmt: skip
 
 
@@ -172,14 +179,14 @@ class Resolver:
         types: dict[str, JsonValue] = {}
         if link.base is not None:
             before = base.value if base is not None else None
-            messages = before.get(MESSAGES) if isinstance(before, dict) else None
-            if base is None or not isinstance(messages, list) or len(messages) < link.keep:
+            messages = list_at(before, link.at)
+            if base is None or messages is None or len(messages) < link.keep:
                 return None
             kept = messages[: link.keep]
             types = {
                 pointer: tag
                 for pointer, tag in base.types.items()
-                if _holds_again(pointer, link.keep, same_rest=rest is None)
+                if _holds_again(pointer, link, same_rest=rest is None)
             }
             rest = rest if rest is not None else before  # type: ignore[assignment]  # it is a dict
         whole = dict(rest or {})
@@ -188,30 +195,13 @@ class Resolver:
             if field_blob is None:
                 return None
             whole[name] = value_of(field_blob)
-        whole[MESSAGES] = kept + link.append
-        return Whole(whole, {**types, **link.types})
+        try:
+            said = with_list(whole, link.at, kept + link.append)
+        except (KeyError, TypeError):  # what stands around the messages is damaged
+            return None
+        return Whole(said, {**types, **link.types})
 
 
-def _holds_again(pointer: str, keep: int, *, same_rest: bool) -> bool:
-    index = message_index(pointer)
-    return same_rest if index is None else index < keep
-
-
-def frame(value: Mapping[str, JsonValue]) -> tuple[bytes, bytes]:
-    """Give the canonical text of a prompt up to its first message, and from behind its last."""
-    place = _utf16(MESSAGES)
-    before = {key: item for key, item in value.items() if _utf16(key) < place}
-    after = {key: item for key, item in value.items() if _utf16(key) > place}
-    head = canonical_bytes(before)[:-1] + (b"," if before else b"")
-    tail = (b"," if after else b"") + canonical_bytes(after)[1:]
-    return head + b'"messages":[', b"]" + tail
-
-
-def _utf16(key: str) -> bytes:
-    return key.encode("utf-16-be", "surrogatepass")
-
-
-def message_index(pointer: str) -> int | None:
-    """Tell in which message the place of ``pointer`` is; None where it is in none."""
-    parts = pointer.split("/", 3)
-    return int(parts[2]) if len(parts) > 2 and parts[1] == MESSAGES and parts[2].isdigit() else None
+def _holds_again(pointer: str, link: Link, *, same_rest: bool) -> bool:
+    index = index_in(pointer, link.at)
+    return same_rest if index is None else index < link.keep

@@ -13,7 +13,6 @@ never a value. Nothing is locked: what two threads overwrite of each other costs
 from __future__ import annotations
 
 import marshal
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,9 +26,23 @@ from tracekit.canonical import (
     json_bytes,
     parse_json,
 )
-from tracekit.chains import MESSAGES, Link, frame, make_blob, message_index
+from tracekit.chains import Link, make_blob
 from tracekit.events import Blob, Payload
-from tracekit.prompts import PromptHash, PromptHashes, hash_prompt
+from tracekit.growing import (
+    NO_TAGS,
+    Path,
+    Tags,
+    alone,
+    find_list,
+    frame,
+    index_in,
+    list_at,
+    pointer_to,
+    tags_by_item,
+    with_list,
+    written,
+)
+from tracekit.prompts import ListHash, PromptHashes, hash_list
 from tracekit.redact import Redactor, Scope
 
 HEADS = 8
@@ -38,17 +51,17 @@ _WORTH_A_LINK = 256
 """Fewer bytes than this are written again rather than named."""
 _LARGE_FIELD = 512
 """A field beside the messages that is larger is a blob of its own."""
-_Tags = Mapping[str, JsonValue]
-_NO_TAGS: _Tags = {}
 
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
     """What stands beside the messages, redacted, with the messages as null in their place."""
 
+    path: Path
+    """Where the messages are."""
     value: dict[str, JsonValue]
     text: bytes
-    types: _Tags
+    types: Tags
     before: bytes
     """Canonical text of the whole prompt up to its first message."""
     after: bytes
@@ -57,7 +70,7 @@ class _Rest:
     """Exact bytes of the fields as they were given; None where that cannot be told."""
 
     def same(self, other: _Rest) -> bool:
-        return self.text == other.text and self.types == other.types
+        return (self.path, self.text, self.types) == (other.path, other.text, other.types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +81,11 @@ class Prompt:
     rest: _Rest
     texts: tuple[bytes, ...]
     """Each message, redacted, as it is stored."""
-    tags: tuple[_Tags, ...]
+    tags: tuple[Tags, ...]
     """Type tags of each message, by pointer within it."""
     running: RunningDigest
     """Over the canonical text up to the last message."""
-    hashed: PromptHash | None
-    """None where the messages have no chat shape."""
+    hashed: ListHash
     raw: memoryview | None
     """Exact bytes of the messages as they were given; None where they are not plain JSON."""
     size: int
@@ -91,14 +103,7 @@ class Prompt:
 
     def as_text(self) -> bytes:
         """Write the whole as JSON."""
-        fields = {**self.rest.value, MESSAGES: None}
-        parts = [
-            json_bytes(name)
-            + b":"
-            + (b"[" + b",".join(self.texts) + b"]" if name == MESSAGES else json_bytes(item))
-            for name, item in fields.items()
-        ]
-        return b"{" + b",".join(parts) + b"}"
+        return written(self.rest.value, self.rest.path, b"[" + b",".join(self.texts) + b"]")
 
     def continues(self, other: Prompt) -> bool:
         """Tell whether this says all that ``other`` says, so that nobody needs to go on from it."""
@@ -108,9 +113,9 @@ class Prompt:
 
     def types(self) -> dict[str, JsonValue]:
         """All type tags, by pointer within the prompt."""
-        found = dict(self.rest.types)
+        found, head = dict(self.rest.types), pointer_to(self.rest.path)
         for index, tags in enumerate(self.tags):
-            found |= {f"/{MESSAGES}/{index}{pointer}": tag for pointer, tag in tags.items()}
+            found |= {f"{head}/{index}{pointer}": tag for pointer, tag in tags.items()}
         return found
 
 
@@ -169,17 +174,18 @@ class Conversations:
             value = value.value
         if not self._heads or redactor.rules.paths or type(value) is not dict:
             return None
-        messages = value.get(MESSAGES)
-        if type(messages) is not list:
+        path = find_list(value)
+        messages = list_at(value, path) if path is not None else None
+        if path is None or messages is None:
             return None
         messages = messages.copy()
-        raw, rest = _exact(messages), _exact({**value, MESSAGES: None})
+        raw, rest = _exact(messages), _exact(with_list(value, path, None))
         if raw is None or rest is None:
             return None
         for head in self._heads:
             if (
                 head.raw is not None
-                and head.hashed is not None
+                and head.rest.path == path
                 and head.rest.raw == rest
                 and head.secrets == len(secrets.known)
                 and head.redactor is redactor
@@ -193,11 +199,12 @@ class Conversations:
     def _anew(self, value: object, redactor: Redactor, secrets: Scope) -> KeptPrompt | None:
         encoded = value if isinstance(value, Encoded) else encode(value)
         redacted = redactor.redact(encoded.value, scope=secrets).value
-        if not isinstance(redacted, dict) or not isinstance(redacted.get(MESSAGES), list):
+        path = find_list(redacted) if isinstance(redacted, dict) else None
+        if not isinstance(redacted, dict) or path is None:
             return None
-        made = _taken(encoded, redacted, redactor, len(secrets.known))
+        made = _taken(encoded, redacted, path, redactor, len(secrets.known))
         base, keep = self._nearest(made)
-        hashes = made.hashed.hashes() if made.hashed is not None else hash_prompt(redacted)
+        hashes = made.hashed.hashes()
         if base is not None and base.continues(made) and made.continues(base):
             same = replace(made, blob=base.blob, types_in_blob=base.types_in_blob)
             return KeptPrompt(same, hashes, ())
@@ -238,23 +245,23 @@ def _continued(head: Prompt, new: list[JsonValue], raw: bytes, secrets: Scope) -
     plain = [one.value for one in encoded]
     if raw[start:] != (_exact(plain) or b"")[_HEADER:]:  # another thread changed them meanwhile
         return None
-    found = head.redactor.redact({MESSAGES: plain}, scope=secrets)
-    messages = found.value.get(MESSAGES) if isinstance(found.value, dict) else None
-    if not isinstance(messages, list) or len(secrets.known) != head.secrets:
+    found = head.redactor.redact(alone(head.rest.path, plain), scope=secrets)
+    messages = list_at(found.value, head.rest.path)
+    if messages is None or len(secrets.known) != head.secrets:
         return None
-    hashed = head.hashed.with_more(messages) if head.hashed is not None else None
+    hashed = head.hashed.with_more(messages)
     if hashed is None or (new and head.size < _WORTH_A_LINK):
         return None
     if not new:
         return KeptPrompt(head, hashed.hashes(), ())
     texts, canonical = _both(messages)
     added = b",".join(canonical)
-    blob = Link(messages, base=head.blob, keep=len(head.texts)).as_blob()
+    blob = Link(messages, base=head.blob, keep=len(head.texts), at=head.rest.path).as_blob()
     longer = replace(
         head,
         blob=blob.digest,
         texts=head.texts + tuple(texts),
-        tags=head.tags + (_NO_TAGS,) * len(texts),
+        tags=head.tags + (NO_TAGS,) * len(texts),
         running=head.running.with_more(b"," + added if head.texts else added),
         hashed=hashed,
         raw=memoryview(raw)[_HEADER:],
@@ -270,22 +277,25 @@ def _both(messages: Sequence[JsonValue]) -> tuple[list[bytes], list[bytes]]:
 
 
 def _taken(
-    encoded: Encoded, redacted: dict[str, JsonValue], redactor: Redactor, secrets: int
+    encoded: Encoded, redacted: dict[str, JsonValue], path: Path, redactor: Redactor, secrets: int
 ) -> Prompt:
     """Take a whole prompt apart; its blob is not known yet."""
-    messages: list[JsonValue] = redacted[MESSAGES]  # type: ignore[assignment]  # what was asked
+    messages: list[JsonValue] = list_at(redacted, path) or []
     texts, canonical = _both(messages)
-    rest_types, tags = _by_message(encoded.types, len(messages))
+    rest_types, tags = tags_by_item(encoded.types, path, len(messages))
     plain = encoded.value if encoded.replayable and not encoded.types else None
-    rest = _rest({**redacted, MESSAGES: None}, rest_types, plain)
-    raw = _exact(plain[MESSAGES]) if isinstance(plain, dict) else None
+    given = list_at(plain, path)
+    rest = _rest(
+        with_list(redacted, path, None), path, rest_types, plain if given is not None else None
+    )
+    raw = _exact(given) if given is not None else None
     return Prompt(
         blob="",
         rest=rest,
         texts=tuple(texts),
         tags=tags,
         running=RunningDigest(rest.before + b",".join(canonical)),
-        hashed=PromptHash.begun(redacted).with_more(messages),
+        hashed=hash_list(redacted, path),
         raw=memoryview(raw)[_HEADER:] if raw is not None else None,
         size=len(rest.text) + sum(len(text) + 1 for text in texts),
         replayable=encoded.replayable,
@@ -295,36 +305,24 @@ def _taken(
     )
 
 
-def _rest(value: dict[str, JsonValue], types: _Tags, plain: JsonValue) -> _Rest:
-    before, after = frame(value)
+def _rest(value: dict[str, JsonValue], path: Path, types: Tags, plain: JsonValue) -> _Rest:
+    before, after = frame(value, path)
     return _Rest(
+        path=path,
         value=value,
         text=json_bytes(value),
         types=types,
         before=before,
         after=after,
-        raw=_exact({**plain, MESSAGES: None}) if isinstance(plain, dict) else None,
+        raw=_exact(with_list(plain, path, None)) if isinstance(plain, dict) else None,
     )
-
-
-def _by_message(types: _Tags, count: int) -> tuple[_Tags, tuple[_Tags, ...]]:
-    """Part type tags by the message that they are of, and those that are of none."""
-    if not types:
-        return _NO_TAGS, (_NO_TAGS,) * count
-    rest: dict[str, JsonValue] = {}
-    found: defaultdict[int, dict[str, JsonValue]] = defaultdict(dict)
-    for pointer, tag in types.items():
-        index = message_index(pointer)
-        if index is None or index >= count:
-            rest[pointer] = tag
-        else:
-            found[index][pointer.removeprefix(f"/{MESSAGES}/{index}")] = tag
-    return rest, tuple(found.get(index, _NO_TAGS) for index in range(count))
 
 
 def _common(left: Prompt, right: Prompt) -> int:
     """Count the messages with which both begin."""
     count = 0
+    if left.rest.path != right.rest.path:
+        return count
     for pair in zip(left.texts, right.texts, left.tags, right.tags, strict=False):
         if pair[0] != pair[1] or pair[2] != pair[3]:
             break
@@ -340,9 +338,10 @@ def _as_link(
     hashes: PromptHashes,
 ) -> KeptPrompt:
     """Keep ``made`` as a link to ``base``, or whole where there is none."""
-    messages: list[JsonValue] = redacted[MESSAGES]  # type: ignore[assignment]  # what was asked
+    path = made.rest.path
+    messages: list[JsonValue] = list_at(redacted, path) or []
     inherited = base is not None and made.rest.same(base.rest)
-    rest, fields = _apart(made.rest.value) if not inherited else (None, [])
+    rest, fields = _apart(made.rest.value, path[0]) if not inherited else (None, [])
     if base is None and not fields:
         blob = make_blob(redacted)
         return KeptPrompt(replace(made, blob=blob.digest), hashes, (blob,))
@@ -353,6 +352,7 @@ def _as_link(
         rest=rest,
         refs={name: kept.digest for name, kept in fields},
         types=_own_types(made, base, keep, inherited=inherited),
+        at=path,
     ).as_blob()
     linked = replace(made, blob=blob.digest, types_in_blob=True)
     return KeptPrompt(linked, hashes, (*(kept for _, kept in fields), blob))
@@ -368,18 +368,18 @@ def _own_types(
     return {
         pointer: tag
         for pointer, tag in types.items()
-        if (not inherited if (at := message_index(pointer)) is None else at >= keep)
+        if (not inherited if (at := index_in(pointer, made.rest.path)) is None else at >= keep)
     }
 
 
 def _apart(
-    rest: dict[str, JsonValue],
+    rest: dict[str, JsonValue], around: str
 ) -> tuple[dict[str, JsonValue], list[tuple[str, Blob]]]:
-    """Take the large fields out of ``rest``, each as a blob of its own."""
+    """Take the large fields out of ``rest``, each as a blob of its own, but the one ``around``."""
     small = dict(rest)
     fields: list[tuple[str, Blob]] = []
     for name, item in rest.items():
-        if isinstance(item, (str, list, dict)) and name != MESSAGES:
+        if isinstance(item, (str, list, dict)) and name != around:
             blob = make_blob(item)
             if len(blob.data) >= _LARGE_FIELD:
                 small[name] = None

@@ -6,7 +6,7 @@ whichever API it went through.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tracekit.canonical import JsonValue
@@ -52,8 +52,15 @@ def chat_request(request: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {**spelt, **{name: value for name, value in renamed.items() if value is not None}}
 
 
-def _messages(items: Sequence[JsonValue]) -> Iterator[JsonValue]:
-    turn: list[Any] = []
+def _messages(items: Sequence[JsonValue]) -> list[JsonValue]:
+    messages, turn = finished_messages(items)
+    return [*messages, assistant_message(turn, whole=True)] if turn else messages
+
+
+def finished_messages(items: Sequence[JsonValue]) -> tuple[list[JsonValue], list[JsonValue]]:
+    """Give the messages that are over, and the items of the last turn that may still go on."""
+    messages: list[JsonValue] = []
+    turn: list[JsonValue] = []
     for item in items:
         kind = item.get("type") if isinstance(item, dict) else None
         role = item.get("role") if isinstance(item, dict) else None
@@ -61,13 +68,12 @@ def _messages(items: Sequence[JsonValue]) -> Iterator[JsonValue]:
             turn.append(item)  # what a model says and asks for in one turn is one message
             continue
         if turn:
-            yield assistant_message(turn, whole=True)
+            messages.append(assistant_message(turn, whole=True))
         turn = []
         if isinstance(item, dict):
             result: JsonValue = {"role": "tool", "content": item.get("output")}
-            yield result if kind in _RESULTS else item
-    if turn:
-        yield assistant_message(turn, whole=True)
+            messages.append(result if kind in _RESULTS else item)
+    return messages, turn
 
 
 def assistant_message(items: Sequence[Any], *, whole: bool = False) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, Self
 
 from tracekit.canonical import (
     JsonValue,
@@ -19,7 +19,14 @@ from tracekit.canonical import (
     parse_json,
 )
 from tracekit.errors import InvalidJson
-from tracekit.items import chat_request, continues, is_responses_request
+from tracekit.growing import MESSAGES, Path, frame, list_at, with_list
+from tracekit.items import (
+    assistant_message,
+    chat_request,
+    continues,
+    finished_messages,
+    is_responses_request,
+)
 
 _SAMPLING = (
     "frequency_penalty", "logit_bias", "max_completion_tokens", "max_tokens", "n",
@@ -125,6 +132,86 @@ class PromptHash:
             system=_hash("tracekit/system/v1", system) if system else None,
             tools=self.tools_hash,
         )
+
+
+class ListHash(Protocol):
+    """The hashes of a request whose list grows: a longer one costs only what is new."""
+
+    def with_more(self, messages: Sequence[JsonValue]) -> Self | None:
+        """Add ``messages``; None where the request would be of another kind with them."""
+
+    def hashes(self) -> PromptHashes:
+        """Give the hashes so far: those that ``hash_prompt`` gives."""
+
+
+def hash_list(request: Mapping[str, JsonValue], path: Path) -> ListHash:
+    """Hash a request whose list at ``path`` may go on."""
+    items: list[JsonValue] = list_at(request, path) or []
+    if path == MESSAGES and (whole := PromptHash.begun(request).with_more(items)) is not None:
+        return whole
+    if path == ("input",) and is_responses_request(request):
+        return _ItemsHash.begun(request).with_more(items)
+    return _TextHash.begun(request, path).with_more(items)
+
+
+@dataclass(frozen=True)
+class _ItemsHash:
+    """Of a request to the Responses API, whose items make up messages."""
+
+    told: PromptHash
+    """Over the messages that are over."""
+    turn: tuple[JsonValue, ...]
+    """Items of the last one, which may go on."""
+    complete: bool
+    """Whether the request holds all that the model is asked."""
+
+    @classmethod
+    def begun(cls, request: Mapping[str, JsonValue]) -> _ItemsHash:
+        asked = chat_request({**request, "input": []})
+        told = PromptHash.begun(asked)
+        return cls(told.with_more(_list(asked["messages"])) or told, (), not continues(request))
+
+    def with_more(self, messages: Sequence[JsonValue]) -> _ItemsHash:
+        over, turn = finished_messages([*self.turn, *messages])
+        return replace(self, told=self.told.with_more(over) or self.told, turn=tuple(turn))
+
+    def hashes(self) -> PromptHashes:
+        last = [assistant_message(self.turn, whole=True)] if self.turn else []
+        hashes = (self.told.with_more(last) or self.told).hashes()
+        return hashes if self.complete else replace(hashes, prompt=None)
+
+
+@dataclass(frozen=True)
+class _TextHash:
+    """Of any other request, which counts as one text: its own canonical form."""
+
+    began: PromptHash
+    running: RunningDigest
+    after: bytes
+    some: bool = False
+
+    @classmethod
+    def begun(cls, request: Mapping[str, JsonValue], path: Path) -> _TextHash:
+        before, after = frame(with_list(request, path, None), path)
+        began = replace(PromptHash.begun(request), system=())
+        text = b'{"parts":[{"content":"' + _inside_text(before)
+        return cls(began, began.running.with_more(text), after)
+
+    def with_more(self, messages: Sequence[JsonValue]) -> _TextHash:
+        text = b",".join(canonical_bytes(one) for one in messages)
+        if text and self.some:
+            text = b"," + text
+        running = self.running.with_more(_inside_text(text))
+        return replace(self, running=running, some=self.some or bool(text))
+
+    def hashes(self) -> PromptHashes:
+        end = _inside_text(self.after) + b'","type":"text"}],"role":"user"}'
+        return replace(self.began, running=self.running.with_more(end)).hashes()
+
+
+def _inside_text(text: bytes) -> bytes:
+    """Spell JSON as it stands inside a JSON text."""
+    return canonical_bytes(text.decode())[1:-1]
 
 
 def prompt_columns(request: JsonValue) -> dict[str, str | None]:

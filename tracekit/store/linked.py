@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tracekit.canonical import JsonValue, RunningDigest, canonical_bytes, digest
-from tracekit.chains import MESSAGES, Link, LoadBlob, Resolver, frame, read_link
+from tracekit.chains import Link, LoadBlob, Resolver, read_link
 from tracekit.events import Blob
+from tracekit.growing import Path, frame, list_at
 
 
 @dataclass(frozen=True, slots=True)
 class _Prompt:
     count: int
+    at: Path
     running: RunningDigest
     """Over all up to the last message."""
     after: bytes
@@ -66,14 +68,14 @@ def _tree(
 
 
 def _prompt(value: JsonValue, link: Link, base: _Prompt | None) -> _Prompt | None:
-    messages = value.get(MESSAGES) if isinstance(value, dict) else None
-    if not isinstance(value, dict) or not isinstance(messages, list):
+    messages = list_at(value, link.at)
+    if not isinstance(value, dict) or messages is None:
         return None
-    if base is not None and link.rest is None and link.keep == base.count:
+    if base is not None and link.rest is None and (link.keep, link.at) == (base.count, base.at):
         running, new, after = base.running, link.append, base.after
     else:
-        before, after = frame(value)
+        before, after = frame(value, link.at)
         running, new, base = RunningDigest(before), messages, None
     text = b",".join(canonical_bytes(message) for message in new)
     comma = b"," if text and base is not None and base.count else b""
-    return _Prompt(len(messages), running.with_more(comma + text), after)
+    return _Prompt(len(messages), link.at, running.with_more(comma + text), after)
