@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,8 @@ def run_id_in(context: Context | None) -> str | None:
 
 def caller() -> Remote | None:
     """What is active in this context, else what the parent process said; None if neither is."""
+    if "opentelemetry.trace" not in sys.modules and not os.environ.get("TRACEPARENT"):
+        return None
     from opentelemetry import trace
 
     context: Context | None = None

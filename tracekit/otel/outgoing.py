@@ -8,10 +8,11 @@ goes out only where that is wanted, as JSON text.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tracekit.canonical import JsonValue, json_text
+from tracekit.canonical import JsonValue, digest_bytes, json_text
 from tracekit.drafts import Draft
 from tracekit.events import (
     EvidenceNoted,
@@ -32,6 +33,8 @@ from tracekit.otel.messages import (
     system_of,
 )
 
+_TAG = len("sha256:")
+
 
 class HasValue(Protocol):
     """A value that is kept."""
@@ -41,8 +44,6 @@ class HasValue(Protocol):
         """The redacted value; reading it may cost."""
 
 
-Told = Sequence[tuple[Fact | Draft, HasValue | None]]
-"""Facts of one operation, each with what it keeps: its argument or observation."""
 _COLUMNS = {
     "provider": "gen_ai.provider.name",
     "model_requested": "gen_ai.request.model",
@@ -77,37 +78,69 @@ _REQUEST = {
 """Parameter of a request → type of ``gen_ai.request.<parameter>``."""
 
 
-def attributes_of(told: Told, *, content: bool) -> dict[str, Any]:
-    """The attributes of the span beside one operation.
+def say(
+    attributes: dict[str, Any], fact: Fact | Draft, kept: HasValue | None, *, content: bool
+) -> None:
+    """Add what a fact says to the attributes of the span beside its operation.
 
     Args:
-        told: Its facts, in order.
+        attributes: What earlier facts of the operation said.
+        fact: The next one.
+        kept: What it keeps.
         content: Whether what was asked and answered goes out as well.
     """
-    attributes: dict[str, Any] = {}
-    for fact, kept in told:
-        kind, said = _said(fact)
-        if kind is EvidenceNoted or kind is StateNoted:
-            attributes |= _noted(kind, said, attributes)
-            continue
-        event_type, ended, columns = _shape(kind)
-        if not ended:
-            name = event_id("tracekit", said["trace_id"], said["span_id"], event_type, said["seq"])
-            attributes |= {"tracekit.event.id": name, "tracekit.seq": said["seq"]}
-        for column, attribute in columns:
-            if (value := said.get(column)) is not None:
-                attributes[attribute] = value
-        if issubclass(kind, (ToolCallBegun, ToolCallEnded)):
-            attributes |= _digests(said)
-            if kind is ToolCallBegun:
-                attributes["gen_ai.tool.type"] = "function"
-        elif kind is LlmCallBegun:
-            attributes |= _request(_object(kept))
-        elif kind is LlmCallEnded:
-            attributes |= _response(_object(kept))
-        if content and kept is not None:
-            attributes |= dict(_content(kind, said, kept.value))
-    return attributes
+    kind: type[Fact]
+    said: Mapping[str, Any]
+    if isinstance(fact, Draft):
+        kind, said = fact.kind, fact.fields
+    else:
+        kind, said = type(fact), vars(fact)
+    shape = _shape(kind)
+    if shape.noted:
+        attributes |= _noted(kind, said, attributes)
+        return
+    if not shape.ended:
+        seq = said["seq"]
+        attributes["tracekit.event.id"] = _event_id(shape.event_type, said, seq)
+        attributes["tracekit.seq"] = seq
+    for column, attribute in shape.columns:
+        value = said.get(column)
+        if value is not None:
+            attributes[attribute] = value
+    if shape.digest is not None:
+        column, attribute = shape.digest
+        payload = said.get(column)
+        if payload is not None and payload.digest is not None:
+            attributes[attribute] = payload.digest
+    if kind is ToolCallBegun:
+        attributes["gen_ai.tool.type"] = "function"
+    if kept is not None:
+        _say_kept(attributes, kind, said, kept, content=content)
+
+
+def _say_kept(
+    attributes: dict[str, Any],
+    kind: type[Fact],
+    said: Mapping[str, Any],
+    kept: HasValue,
+    *,
+    content: bool,
+) -> None:
+    if kind is LlmCallBegun:
+        attributes |= _request(object_of(kept.value))
+    elif kind is LlmCallEnded:
+        attributes |= _response(object_of(kept.value))
+    if content:
+        attributes |= dict(_content(kind, said, kept.value))
+
+
+def _event_id(event_type: str, said: Mapping[str, Any], seq: int) -> str:
+    """The same as ``event_id`` gives; ids of ours are plain, so the key needs no writer of JSON."""
+    trace_id, span_id = said["trace_id"], said["span_id"]
+    if not (trace_id.isalnum() and trace_id.isascii()):
+        return event_id("tracekit", trace_id, span_id, event_type, seq)
+    key = f'tracekit/event/v1\n["tracekit","{trace_id}","{span_id}","{event_type}",{seq}]'
+    return digest_bytes(key.encode())[_TAG : _TAG + 32]
 
 
 def _noted(
@@ -116,48 +149,40 @@ def _noted(
     """Evidence and state, which are noted apart and belong to the operation around them."""
     if kind is EvidenceNoted:
         cited = so_far.get("tracekit.evidence.ids", ())
-        return {"tracekit.evidence.ids": list(dict.fromkeys([*cited, *said["evidence_ids"]]))}
+        return {"tracekit.evidence.ids": tuple(dict.fromkeys([*cited, *said["evidence_ids"]]))}
     before = so_far.get("tracekit.state.before", said["before"].digest)
     found = {"tracekit.state.before": before, "tracekit.state.after": said["after"].digest}
     return {name: digest for name, digest in found.items() if digest is not None}
 
 
-def _said(fact: Fact | Draft) -> tuple[type[Fact], Mapping[str, Any]]:
-    """Kind and fields of a fact, whichever way it was written."""
-    if isinstance(fact, Draft):
-        return fact.kind, fact.fields
-    return type(fact), vars(fact)
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What there is to say of a kind of fact."""
+
+    event_type: str
+    ended: bool
+    noted: bool
+    """Whether it is noted apart and belongs to the operation around it."""
+    columns: tuple[tuple[str, str], ...]
+    """Columns that it has, each with its attribute."""
+    digest: tuple[str, str] | None
+    """Of a tool: the value that it has, and the attribute of its digest."""
 
 
 @functools.cache
-def _shape(kind: type[Fact]) -> tuple[str, bool, tuple[tuple[str, str], ...]]:
-    """Of a kind of fact: its event type, whether it is an end, and its columns as attributes."""
+def _shape(kind: type[Fact]) -> _Shape:
     event_type, _, half = kind.model_fields["fact"].default.partition(".")
     names = {**_COLUMNS, **(_DECISION if kind is PolicyNoted else {})}
     known = tuple((column, name) for column, name in names.items() if column in kind.model_fields)
-    return event_type, half == "ended", known
-
-
-def _digests(said: Mapping[str, Any]) -> dict[str, str]:
-    found = {side: said.get(side) for side in ("argument", "observation")}
-    return {
-        f"tracekit.tool.{side}.digest": payload.digest
-        for side, payload in found.items()
-        if payload is not None and payload.digest is not None
-    }
-
-
-def policy_of(told: Told) -> str | None:
-    """The policy whose decision is told, if one is."""
-    for fact, _ in told:
-        kind, said = _said(fact)
-        if kind is PolicyNoted:
-            return said.get("policy_id")
-    return None
-
-
-def _object(kept: HasValue | None) -> dict[str, Any]:
-    return {} if kept is None else object_of(kept.value)
+    side = "observation" if half == "ended" else "argument"
+    tool = issubclass(kind, (ToolCallBegun, ToolCallEnded))
+    return _Shape(
+        event_type,
+        half == "ended",
+        kind in (EvidenceNoted, StateNoted),
+        known,
+        (side, f"tracekit.tool.{side}.digest") if tool else None,
+    )
 
 
 def _request(request: Mapping[str, JsonValue]) -> dict[str, Any]:
@@ -170,7 +195,7 @@ def _request(request: Mapping[str, JsonValue]) -> dict[str, Any]:
     stop = request.get("stop")
     stops = [stop] if isinstance(stop, str) else stop
     if isinstance(stops, list) and stops and all(isinstance(word, str) for word in stops):
-        attributes["gen_ai.request.stop_sequences"] = stops
+        attributes["gen_ai.request.stop_sequences"] = tuple(stops)
     return attributes
 
 
@@ -185,7 +210,7 @@ def _response(response: Mapping[str, JsonValue]) -> dict[str, Any]:
         if isinstance(reason := object_of(choice).get("finish_reason"), str)
     ]
     if reasons:
-        attributes["gen_ai.response.finish_reasons"] = reasons
+        attributes["gen_ai.response.finish_reasons"] = tuple(reasons)
     return attributes
 
 
