@@ -6,10 +6,13 @@ may be kept; a file that vanishes was retired by a compaction, and a new snapsho
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -56,7 +59,7 @@ class CommittedBatch:
         return [path for path in self.manifest.files if path.startswith(f"{kind}/")]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """What was committed at one moment, oldest batch first."""
 
@@ -70,12 +73,22 @@ class Snapshot:
 
     def batches_of(self, *run_ids: str) -> list[CommittedBatch]:
         """Find the batches that hold rows of any of some runs."""
-        wanted = pa.array(run_ids, pa.string())
-        return [
-            batch
-            for batch in self.batches
-            if pc.any(pc.is_in(batch.catalogue["run_id"], wanted)).as_py()
-        ]
+        if not self.batches:
+            return []
+        ids, ends = self._run_ids
+        rows = np.flatnonzero(pc.is_in(ids, pa.array(run_ids, pa.string())))
+        return [self.batches[place] for place in np.unique(np.searchsorted(ends, rows, "right"))]
+
+    @cached_property
+    def _run_ids(self) -> tuple[pa.Array, np.ndarray]:
+        """The runs of all batches in one array, and where in it each batch ends.
+
+        Asked batch by batch, thousands of small ones cost more than what they hold.
+        """
+        columns = [batch.catalogue["run_id"] for batch in self.batches]
+        chunks = [chunk for column in columns for chunk in column.chunks]
+        ids = pa.chunked_array(chunks, pa.string()).combine_chunks()
+        return ids, np.cumsum([len(column) for column in columns])
 
 
 @dataclass
@@ -111,13 +124,22 @@ class Reader:
             return snapshot
 
     def _names(self) -> tuple[str, ...]:
-        return tuple(sorted(path.stem for path in self.folder.runs.glob("[!.]*.parquet")))
+        try:
+            with os.scandir(self.folder.runs) as entries:
+                names = [entry.name for entry in entries]
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return ()
+        ends = ".parquet"
+        return tuple(
+            sorted(name[: -len(ends)] for name in names if name[0] != "." and name.endswith(ends))
+        )
 
     def _batch(self, name: str) -> CommittedBatch:
         if name not in self._batches:
             path = self.folder.runs / f"{name}.parquet"
             try:
-                table = pq.read_table(path, page_checksum_verification=True)
+                with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                    table = file.read(use_threads=False)
                 metadata = table.schema.metadata or {}
                 fields: Any = parse_json(metadata[MANIFEST.encode()])
                 manifest = Manifest(dict(fields["files"]), tuple(fields["replaces"]))
