@@ -83,6 +83,24 @@ def rows_from_facts(facts: Iterable[Fact]) -> list[Event]:
     return _fold(sorted(rows, key=_order), list(noted.values()))
 
 
+def without_known_ends(rows: Iterable[Event], known: Iterable[Event]) -> list[Event]:
+    """Leave out the ends of operations that are known whole.
+
+    A journal is removed file by file, so that the one with an operation's begin may be gone, and
+    the one with its end still there.
+    """
+    whole = {_operation_of(row) for row in known if row.ts_start_ns is not None}
+    return [row for row in rows if not (_is_only_an_end(row) and _operation_of(row) in whole)]
+
+
+def _is_only_an_end(row: Event) -> bool:
+    return row.ts_start_ns is None and row.source_format == "tracekit"
+
+
+def _operation_of(row: Event) -> tuple[str, str | None, str]:
+    return row.run_id, row.span_id, row.event_type
+
+
 def _order(row: Event) -> tuple[int, str, int]:
     return (row.ts_start_ns or row.ts_end_ns or 0, row.writer, row.seq)
 

@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import tracekit.store.settling as settling
 from tests.store.made import NOON, facts
 from tracekit.events import EvidenceNoted, PolicyNoted
 from tracekit.journal import Journal, owner_alive, read_journal
 from tracekit.store import Settled, Store, open_store
+from tracekit.store.folder import Folder
 from tracekit.store.places import journal_folder
 
 pytestmark = pytest.mark.parametrize("form", ["folder", "file"])
@@ -172,6 +175,36 @@ def test_a_value_that_two_files_need_stands_in_both(store: Store) -> None:
     for path in _files(store):
         content = read_journal(path)
         assert bool(content.blobs) == bool(content.facts)
+
+
+def test_a_kill_between_two_files_of_one_operation_doubles_no_row(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = _journal(store)
+    for fact, blobs in facts("live", journal.writer):
+        journal.write(fact, blobs)
+    journal.close()
+    original = settling._retire
+
+    class Killed(BaseException):
+        pass
+
+    def retire(folder: Folder, path: Path, *rest: Any) -> bool:
+        if path.name.endswith(".p000002.jsonl"):  # it holds the end of what the first one began
+            raise Killed
+        return original(folder, path, *rest)
+
+    monkeypatch.setattr(settling, "_retire", retire)
+    with pytest.raises(Killed):
+        store.settle()
+    monkeypatch.undo()
+    for _ in range(2):
+        again = open_store(store.path)
+        assert [row.event_type for row in again.events("live")] == ["run", "tool_call"]
+        assert again.sql("SELECT count(*) FROM events").rows == ((2,),)
+        assert [row.events for row in again.runs()] == [2]
+        store.settle()
+    assert (_shown(store), _files(store)) == (WHOLE, [])
 
 
 def test_a_file_that_is_looked_at_is_waited_for_by_those_that_follow(store: Store) -> None:

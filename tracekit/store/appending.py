@@ -13,7 +13,7 @@ import pyarrow as pa
 from tracekit.errors import StoreError
 from tracekit.events import Blob, Event, RunRow
 from tracekit.order import in_order
-from tracekit.rows import run_row
+from tracekit.rows import run_row, without_known_ends
 from tracekit.store.blobs import kept_digests
 from tracekit.store.folder import Folder, describe, fresh_batch_name, locked, publish
 from tracekit.store.reading import Manifest, Reader, Snapshot
@@ -75,7 +75,9 @@ def new_rows(
     rows: list[RunRow] = []
     for run_id in sorted(offered):
         before = kept.get(run_id, {})
-        new = [event for key, event in offered[run_id].items() if key not in before]
+        new = without_known_ends(
+            (event for key, event in offered[run_id].items() if key not in before), before.values()
+        )
         if new:
             fresh += sorted(new, key=lambda event: (event.seq, event.writer))
             rows.append(run_row(in_order([*before.values(), *new])))

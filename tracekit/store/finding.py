@@ -9,6 +9,7 @@ from itertools import islice
 
 from tracekit.errors import RunNotFound
 from tracekit.events import Event, RunRow
+from tracekit.rows import without_known_ends
 from tracekit.store.types import RunQuery
 
 
@@ -71,7 +72,7 @@ def merge_rows(stored: Sequence[Event], live: Sequence[Event]) -> list[Event]:
     if not live:
         return list(stored)
     merged = {row.event_id: row for row in stored}
-    for row in live:
+    for row in without_known_ends(live, stored):
         known = merged.get(row.event_id)
         if known is None or (known.ts_end_ns is None and row.ts_end_ns is not None):
             merged[row.event_id] = row

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from tracekit.errors import RunNotFound, StoreError
 from tracekit.events import Blob, Event, RunRow
 from tracekit.order import in_order
-from tracekit.rows import run_row
+from tracekit.rows import run_row, without_known_ends
 from tracekit.store import finding
 from tracekit.store.appending import append, append_locked, by_run
 from tracekit.store.assembling import trajectory_of
@@ -226,6 +226,7 @@ class ParquetStore:
         fresh: list[Event] = []
         for run_id, rows in live.events.items():
             table = self.reader.events(snapshot.batches_of(run_id), [run_id])
-            kept = set(table["event_id"].to_pylist()) if table is not None else set()
-            fresh += [row for row in rows if row.event_id not in kept]
+            kept = by_run(events_of(table) if table is not None else ()).get(run_id, {})
+            new = (row for row in rows if row.event_id not in kept)
+            fresh += without_known_ends(new, kept.values())
         return fresh

@@ -200,7 +200,7 @@ def dropped_rows(
     runs: Counter[Path] = Counter()
     events: Counter[Path] = Counter()
     for row in rows:
-        if fates.get(row.run_id) == "drop":
+        if fates.get(row.run_id) == "drop" and row.ts_start_ns is not None:
             path = place[row.writer, row.seq]
             events[path] += 1
             runs[path] += row.event_type == "run"
