@@ -46,16 +46,12 @@ def make_exporter(endpoint: str | None) -> SpanExporter:
     scheme, _, rest = (endpoint or "").partition("://")
     protocol = next((os.environ[name] for name in _PROTOCOLS if os.environ.get(name)), "")
     if scheme in ("grpc", "grpcs") or (endpoint is None and protocol == "grpc"):
-        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (
-            OTLPSpanExporter as GrpcExporter,
-        )
+        from tracekit.otel.over_grpc import GrpcExporter
 
         if endpoint is None:
             return GrpcExporter()
         return GrpcExporter(endpoint=rest.rstrip("/"), insecure=scheme == "grpc")
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import (
-        OTLPSpanExporter as HttpExporter,
-    )
+    from tracekit.otel.over_http import HttpExporter
 
     if endpoint is None:
         return HttpExporter()
