@@ -39,8 +39,9 @@ from tracekit.errors import (
 from tracekit.events import Blob, Fact
 from tracekit.keeping import Keeper
 from tracekit.recorder import Recorder
-from tracekit.redact import Redactor, Rules
+from tracekit.redact import Redactor
 from tracekit.redact.keys import UnkeyedTagger
+from tracekit.settings import redaction_rules
 from tracekit.sink import MemorySink
 
 NOT_IN_RECORDING = "NotInRecording"
@@ -62,7 +63,7 @@ class Channel(Protocol):
 def prepare() -> None:
     """Run and record nothing in this process but what a replay asks for; for the child."""
     guard.close()
-    nowhere = Recorder(MemorySink(), Redactor(Rules(), UnkeyedTagger()))
+    nowhere = Recorder(MemorySink(), Redactor(redaction_rules(), UnkeyedTagger()))
     _for_ever.enter_context(recording_to(nowhere))
 
 
@@ -245,7 +246,7 @@ def _running(planner: object, request: Mapping[str, Any], channel: Channel) -> d
     integrations.instrument_all()
     named = request.get("model_script")
     script = load(named, what="script") if named else None
-    rules = recorder().redactor.rules if guard.installed() else Rules()
+    rules = recorder().redactor.rules if guard.installed() else redaction_rules()
     own = Recorder(
         _PipeSink(channel),
         Redactor(rules, _PipeTagger(channel)),

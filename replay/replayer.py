@@ -7,6 +7,7 @@ it gets nothing but answers from the parent.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -37,7 +38,8 @@ from tracekit.configuration import store_path
 from tracekit.decorators import MARK
 from tracekit.errors import PlannerSignatureError, ReplayNotPossible, UsageError
 from tracekit.journal import Journal
-from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
+from tracekit.redact import KeyedTagger, Redactor, load_key
+from tracekit.settings import REDACT, redaction_rules
 from tracekit.sink import MemorySink, Sink
 from tracekit.store import Store, open_store
 from tracekit.store.places import journal_folder
@@ -125,7 +127,7 @@ class Replayer:
         self.planner_name = planner if isinstance(planner, str) else name_of(planner)
         self._isolate = isolate(planner, options)
         self._model: Model | None = LiveModel() if options.model == "live" else None
-        self._redactor = Redactor(Rules(), KeyedTagger(load_key()))
+        self._redactor = Redactor(redaction_rules(), KeyedTagger(load_key()))
 
     def __enter__(self) -> Replayer:
         """Put the walls up and import the planner; see ``replay_run`` for what it raises."""
@@ -264,8 +266,13 @@ def isolate(planner: str | object, options: ReplayOptions) -> Isolate | InProces
         level=options.isolation,
         limits=options.limits,
         path=options.path,
-        env={**_DUMMY_ENVIRONMENT, **options.environment},
+        env={**_DUMMY_ENVIRONMENT, **_rules_of_operators(), **options.environment},
     )
+
+
+def _rules_of_operators() -> dict[str, str]:
+    """What the planner redacts has to be what was redacted when it was recorded."""
+    return {REDACT: os.environ[REDACT]} if REDACT in os.environ else {}
 
 
 def importable(planner: object) -> str | None:

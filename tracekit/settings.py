@@ -21,6 +21,7 @@ from tracekit.sampling import KEEP_IF, Sampling
 
 PREFIX = "TRACEKIT_"
 DISABLED = "TRACEKIT_DISABLED"
+REDACT = "TRACEKIT_REDACT"
 _SIZE = re.compile(r"(\d+)\s*(|B|KiB|MiB|GiB|TiB)", re.IGNORECASE)
 _SIZES = {"": 0, "b": 0, "kib": 10, "mib": 20, "gib": 30, "tib": 40}
 
@@ -161,7 +162,7 @@ VARIABLES: Mapping[str, Variable] = {
     "TRACEKIT_ON_LOSS": Variable("on_loss", _one_of("record", "refuse_writes")),
     "TRACEKIT_OTLP": Variable("otlp", _otlp),
     "TRACEKIT_OTLP_CONTENT": Variable("otlp_content", _switch),
-    "TRACEKIT_REDACT": Variable("redact", _rules),
+    REDACT: Variable("redact", _rules),
     "TRACEKIT_REDACTION_KEY": Variable("key", _text),
     "TRACEKIT_SAMPLE_RATE": Variable("rate", _rate),
     "TRACEKIT_SERVICE": Variable("service", _text),
@@ -170,7 +171,7 @@ VARIABLES: Mapping[str, Variable] = {
     "TRACEKIT_VERSIONS": Variable("versions", _versions),
 }
 """All of them; docs/operations.md has a line for each."""
-_OF_REDACTION = ("TRACEKIT_REDACT", "TRACEKIT_REDACTION_KEY")
+_OF_REDACTION = frozenset((REDACT, "TRACEKIT_REDACTION_KEY"))
 _LIMITS = ("value_bytes", "run_bytes", "store_bytes")
 
 
@@ -201,6 +202,18 @@ def read_environment(environ: Mapping[str, str] | None = None) -> Said:
     return Said(_arguments(parts), tuple(faults))
 
 
+def redaction_rules(*more: str) -> Rules:
+    """Give the rules of the environment, and ``more``: for what redacts outside a recording.
+
+    Raises:
+        UsageError: a variable of redaction is not understood.
+    """
+    said = read_environment()
+    if said.stop is not None:
+        raise UsageError(said.stop.what)
+    return Rules.from_user([*more, *said.given.get("redact", ())])
+
+
 def _arguments(parts: dict[str, Any]) -> dict[str, Any]:
     """Put together what single variables say of one argument."""
     parts.pop("key", None)  # redaction reads it itself
@@ -214,11 +227,12 @@ def _arguments(parts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unknown(name: str) -> Fault:
-    close = get_close_matches(name, VARIABLES, n=1, cutoff=0.6)
+    known = {one.removeprefix(PREFIX): one for one in VARIABLES}
+    close = [known[one] for one in get_close_matches(name.removeprefix(PREFIX), known, n=1)]
     meant = f"did you mean {close[0]}?" if close else "docs/operations.md lists those there are"
-    stops = bool(close) and close[0] in _OF_REDACTION
+    stops = not _OF_REDACTION.isdisjoint(close)
     told = f"{name} is no variable of tracekit: {meant}"
-    return Fault(name, f"{told} Nothing is recorded until then" if stops else told, stops)
+    return Fault(name, f"{told} Nothing is recorded until it is right" if stops else told, stops)
 
 
 def _bad(name: str, error: UsageError) -> Fault:

@@ -33,12 +33,12 @@ from tracekit.redact import (
     KEY_VARIABLE,
     KeyedTagger,
     Redactor,
-    Rules,
     Tagger,
     UnkeyedTagger,
     key_path,
     load_key,
 )
+from tracekit.settings import redaction_rules
 from tracekit.sink import MemorySink
 from tracekit.trajectory import Trajectory
 
@@ -141,7 +141,7 @@ class CaseRunner:
         self.planner_name = planner if isinstance(planner, str) else name_of(planner)
         self._isolate = isolate(planner, self.options)
         self._model: Model | None = None
-        self._redactor = Redactor(Rules(), _tagger())
+        self._redactor = Redactor(redaction_rules(), _tagger())
 
     def __enter__(self) -> Self:
         """Put the walls up and import the planner; see ``run_case`` for what it raises."""

@@ -9,20 +9,21 @@ from contextlib import contextmanager
 from tracekit.canonical import JsonValue
 from tracekit.cli.text import json_report, one_line
 from tracekit.importers import ImportSummary, Progress
-from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
+from tracekit.redact import KeyedTagger, Redactor, load_key
+from tracekit.settings import redaction_rules
 from tracekit.store import Store, open_store
 
 _LISTED = 5
 
 
 def redactor() -> tuple[Redactor, str]:
-    """Make the redactor with the built-in rules and the user's key, and name the key.
+    """Make the redactor with all rules that hold here and the user's key, and name the key.
 
     Raises:
         RedactionKeyError: the key cannot be read.
     """
     tagger = KeyedTagger(load_key())
-    return Redactor(Rules(), tagger), tagger.key_id
+    return Redactor(redaction_rules(), tagger), tagger.key_id
 
 
 def open_target(path: str, key_id: str) -> Store:

@@ -126,12 +126,12 @@ def scan(fields: tuple[str, ...], store: str, as_json: bool) -> None:
         tracekit scan --field badge_number --json
     """
     from tracekit.cli.text import json_report, visible
-    from tracekit.redact import Rules
+    from tracekit.settings import redaction_rules
     from tracekit.store.scanning import Scan
 
     opened = open_for_reading(store)
     with counted(shown=sys.stderr.isatty(), what="runs") as progress:
-        scanning = Scan(opened, Rules(fields=fields), progress)
+        scanning = Scan(opened, redaction_rules(*fields), progress)
         found = []
         for leak in scanning.leaks():
             found.append(leak)
