@@ -1,7 +1,7 @@
 """`python -m benchmarks [NAME...]`: runs every module beside this one and prints one table.
 
-A module offers ``measure() -> list[Line]``. Each figure is the median of interleaved repeats, so
-that a slow moment of the machine hits all sides of a ratio alike.
+A module that measures offers ``measure() -> list[Line]``. Each figure is the median of
+interleaved repeats, so that a slow moment of the machine hits all sides of a ratio alike.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ def main(names: list[str]) -> None:
     found = [module.name for module in pkgutil.iter_modules(benchmarks.__path__)]
     lines: list[Line] = []
     for name in sorted(found):
-        if name in ("__main__", "figures") or (names and name not in names):
+        if name == "__main__" or (names and name not in names):
             continue
-        print(f"measuring {name} ...", file=sys.stderr, flush=True)
-        lines += importlib.import_module(f"benchmarks.{name}").measure()
+        module = importlib.import_module(f"benchmarks.{name}")
+        if hasattr(module, "measure"):
+            print(f"measuring {name} ...", file=sys.stderr, flush=True)
+            lines += module.measure()
     print(table(lines))
 
 

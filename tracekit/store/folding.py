@@ -68,7 +68,8 @@ def unfolded(table: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
         table = _put(table, "event_id", follows, _event_ids(table, follows))
     if columns is None:
         return table
-    return table.select([name for name in columns if name in table.column_names])
+    there = {*table.column_names}
+    return table.select([name for name in columns if name in there])
 
 
 def with_twins(columns: Sequence[str] | None) -> list[str] | None:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from tracekit.events import SCHEMA_VERSION, Blob, Event, RunRow
 from tracekit.store.folding import folded
 
-ROW_GROUP_ROWS = 10_000
+ROW_GROUP_ROWS = 8_000
 """Few enough that one run costs one small read, enough that a scan is not all footers."""
 BLOB_GROUP_BYTES = 1 << 20
 _ENCODINGS = {
@@ -132,7 +132,8 @@ def blobs_of(table: pa.Table) -> list[Blob]:
 
 
 def _known(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    return table.select([name for name in names if name in table.column_names])
+    there = {*table.column_names}
+    return table.select([name for name in names if name in there])
 
 
 def write_table(table: pa.Table, path: Path, *, metadata: dict[str, str] | None = None) -> None:
