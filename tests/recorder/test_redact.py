@@ -104,6 +104,15 @@ def test_a_secret_given_to_a_name_goes_and_what_surrounds_it_stays(text: str, se
         "Your password: the one that you chose. Basic understanding, bearer certificates.",
         "next_page_token=abc123def",
         "task-force-of-twenty-people-and-more, ski-resort",
+        "toolu_01aBcD1234567890abcdefghij chatcmpl-9aBcD1234567890abcdefghij01234 fc_9aBcD12345",
+        "tool_view_order_history_GUEbEdYAD1STuB4x4UOV01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        "01ARZ3NDEKTSV4RRFFQ69G5FAV sha512-" + "aB3dE5gH7jK9mN1p" * 5 + "oQ==",
+        "h1:aB3dE5gH7jK9mN1paB3dE5gH7jK9mN1paB3dE5gH7jQ=",
+        "SHA256:aB3dE5gH7jK9mN1paB3dE5gH7jK9mN1paB3",
+        "https://docs.example.com/d/1aB3dE5gH7jK9mN1paB3dE5gH7jK9mN1paB3/edit",
+        "HorizontalPodAutoscaler2ControllerManagerV1Beta1Client3",
+        "SGVsbG8sIHRoaXMgaXMgYSB0ZXh0IHRoYXQgaGlkZXMgbm90aGluZw==",
+        "100%25 of 50%20percent",
         "US133000000121212121212 is no IBAN, GB29NWBK60161331926818 neither",
     ],
 )
@@ -340,7 +349,8 @@ def test_scan_names_what_is_not_redacted_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     "unit",
     ["a", "@", "a@", "a.", "1", "+1 ", "4111-", "eyJ", "://a:b", "password=", 'password="',
-     "cookie: ", "token", "DE00 ", "redacted-", "-----BEGIN PRIVATE KEY-----", "{", "sk-"],
+     "cookie: ", "token", "DE00 ", "redacted-", "-----BEGIN PRIVATE KEY-----", "{", "sk-", "%41",
+     "YWJj", "aB3d/", "aB3dE5gH7jK9mN1p ", "SG.aB3dE5gH7jK9mN1p.", "SG.", "%", "%25", "a_"],
 )  # fmt: skip
 def test_a_hostile_text_of_a_megabyte_is_redacted(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))

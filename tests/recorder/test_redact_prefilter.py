@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 from typing import Any
@@ -26,6 +27,13 @@ SECRETS = [
     "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----", "sk-" + "a1" * 16,
     "ghp_" + "a" * 36, "AKIA" + "A" * 16, "eyJhbGciOi.eyJzdWIiOiIx.abc", "hf_" + "a" * 34,
     "xoxb-1234567890-abc", "AIza" + "b" * 35, "npm_" + "c" * 36, "sk_live_" + "d" * 20,
+    base64.b64encode(b"mail mia@firma.test, please").decode(), "mail%3A%20mia%40firma.test%20",
+    base64.urlsafe_b64encode(base64.b64encode(b">>> ghp_" + b"a" * 36)).decode(),
+    "%67%68%70%5f" + "a" * 36, "password%253Dhunter22", "aX9kQ2mZ7pLr4TwB8nVcY3sD6fGh1JkL",
+    "the secret is aX9kQ2mZ7pLr4TwB8nVc", "SG." + "aB3d" * 5 + "xx." + "aB3d" * 10 + "abc",
+    "hvs." + "aB3d" * 8, "123456789:AA" + "aB3" * 11, "glsa_" + "aB3d" * 9, "dapi" + "0a" * 16,
+    base64.b64encode(bytes(range(128, 200)) + b"ghp_" + b"a" * 36).decode(),
+    base64.b64encode(b"it is hunter2-known, is it").decode(), "hunter2%2Dknown",
     "hunter2-known", "\\npassword=hunter22", "\\nsk-" + "a1" * 16, "otp=123456",
 ]  # fmt: skip
 INNOCENT = [

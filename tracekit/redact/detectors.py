@@ -4,8 +4,8 @@ The one idea: look for what a secret must contain, which is nearly free, and run
 where that stands. A text is looked at in three forms: its bytes, in lower case, and as a shape in
 which every digit is ``0`` and every capital ``A``, so that a phone number is a literal as well.
 Every pattern is linear: it starts at a boundary that cannot repeat inside its own match, or is
-bounded, or is possessive. There is no entropy rule: it would take digests, ids and call ids for
-secrets, and a trace is full of those.
+bounded, or is possessive. Entropy only confirms what a word's letters already suggest: by itself it
+would take digests, ids and call ids for secrets, and a trace is full of those.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import string
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from tracekit.redact.entropy import is_random_word
+from tracekit.redact.issued import ISSUED
 from tracekit.redact.placeholders import SECRET, iban_remainder, luhn_digit
 
 
@@ -32,12 +35,14 @@ class Span(NamedTuple):
     """May swallow a placeholder that stands inside it."""
     user: bool = False
     """Found by the user's own rule."""
+    codecs: tuple[str, ...] = ()
+    """How it is encoded there, the outermost first."""
 
 
 class Look:
     """A text in the forms in which literals are looked for; offsets are the same in all."""
 
-    __slots__ = ("low", "raw", "runs", "shape", "text")
+    __slots__ = ("long", "low", "mixed", "raw", "runs", "shape", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -48,13 +53,17 @@ class Look:
         """With every digit as ``0`` and every capital as ``A``."""
         self.runs = raw.translate(_RUNS)
         """With every character that tokens are made of as ``x``, and all others as blanks."""
+        self.long = _long_runs(self.runs)
+        """Where the long runs of such characters begin and end."""
+        self.mixed = _mixed_words(raw, self.long) if self.long else self.long
+        """Words of base64 with capitals and small letters, as no digest or name has them."""
 
     def may_match(self) -> bool:
         """Whether any detector is worth running: what they look for, each for itself or in sum."""
         raw, low = self.raw, self.low
         if b"@" in raw or (b"/" in raw and (b"://" in raw or b"hooks.slack.com/" in raw)):
             return True
-        if b"bearer " in low or b"basic " in low or b"PRIVATE KEY-----" in raw:
+        if b"bearer " in low or b"basic " in low or b"PRIVATE KEY" in raw:
             return True
         if b"AA00" in self.shape:
             return True
@@ -113,15 +122,66 @@ def find_tokens(look: Look) -> Iterator[Span]:
 
     They begin where a run of their characters begins, so only beginnings are compared.
     """
-    start = look.runs.find(_LONG_RUN)
-    while start >= 0:
-        end = look.runs.find(b" ", start)
-        first = start + escaped(look.text, start)
-        if look.text.startswith(_TOKEN_PREFIXES, first):
-            match = _TOKEN.match(look.text, first)
+    text, raw = look.text, look.raw
+    for start, _ in look.long:
+        first = start
+        if start and raw[start - 1] == _BACKSLASH:
+            first += escaped(text, start)
+        if text[first : first + 2] in _HEADS and text.startswith(_TOKEN_PREFIXES, first):
+            match = _TOKEN.match(text, first)
             if match is not None:
                 yield Span(match.start(), match.end(), str(match.lastgroup))
-        start = look.runs.find(_LONG_RUN, end) if end >= 0 else -1
+        elif start and text[start - 1] in _LEAD_ENDS:
+            yield from _led_token(text, start)
+
+
+def _led_token(text: str, start: int) -> Iterator[Span]:
+    """Yield the token whose run begins at ``start``, if what stands before it says that it is."""
+    for lead in _LEADS.finditer(text, max(0, start - _LONGEST_LEAD), start):
+        match = _LED_TOKEN.match(text, lead.start()) if lead.end() == start else None
+        if match is not None:
+            kind = next(kind for kind in _LED if match[kind] is not None)
+            yield Span(*match.span("tail" if match["tail"] else kind), kind)
+
+
+def find_random(look: Look) -> Iterator[Span]:
+    """Yield the words that are as random as a key, whoever issued it."""
+    for start, end in look.mixed:
+        if is_random_word(look.text, start, end):
+            yield Span(start, end, SECRET)
+
+
+def _long_runs(runs: bytes) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    start = runs.find(_LONG_RUN)
+    while start >= 0:
+        end = runs.find(b" ", start)
+        end = end if end >= 0 else len(runs)
+        found.append((start, end))
+        start = runs.find(_LONG_RUN, end)
+    return found
+
+
+def _mixed_words(raw: bytes, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the words around those of ``runs`` that have capitals and small letters.
+
+    An id with its issuer's prefix is none.
+    """
+    found: list[tuple[int, int]] = []
+    words = b""
+    done = 0
+    for start, end in runs:
+        if start < done or (run := raw[start:end]).islower() or run.isupper():
+            continue
+        if _ID.fullmatch(run):
+            continue
+        if not words:
+            words = raw.translate(_WORDS)
+        begin = words.rfind(b" ", 0, start) + 1
+        done = words.find(b" ", end)
+        done = done if done >= 0 else len(raw)
+        found.append((begin, done))
+    return found
 
 
 def escaped(text: str, start: int) -> int:
@@ -181,7 +241,10 @@ def _table(change: Callable[[str], str]) -> bytes:
 
 _SHAPE = _table(lambda c: "0" if c.isdigit() else "A" if c.isupper() else c)
 _RUNS = _table(lambda c: "x" if c.isalnum() or c in "_-" else " ")
+_WORDS = _table(lambda c: "x" if c.isalnum() or c in "+/_-=" else " ")
 _LONG_RUN = b"x" * 16
+_BACKSLASH = ord("\\")
+_ID = re.compile(rb"[a-z]{2,14}(?:[_-](?:[a-z]{1,14}|[0-9]{1,20})){0,6}[_-][A-Za-z0-9]{8,64}")
 _MANY_DIGITS = b"0" * 8
 """No phone or card has fewer, and between its digits stands nothing but the following."""
 _BETWEEN_DIGITS = b" .-()"
@@ -201,20 +264,35 @@ _CARD_RANGE = re.compile(
 _TOKENS = {
     "jwt": r"eyJ[\w-]{5,}+\.eyJ[\w-]{5,}+\.[\w-]*+",
     "aws_key": r"(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)",
-    "github_token": r"gh[pousr]_[A-Za-z0-9]{30,}+|github_pat_\w{22,}+",
-    "gitlab_token": r"glpat-[\w-]{20,}+",
-    "slack_token": r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}+",
-    "anthropic_key": r"sk-ant-[\w-]{20,}+",
-    "openai_key": r"sk-(?=[\w-]*\d)[\w-]{20,}+",
-    "stripe_key": r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+",
-    "google_key": r"AIza[\w-]{35}(?![\w-])",
-    "huggingface_token": r"hf_[A-Za-z0-9]{30,}+",
-    "npm_token": r"npm_[A-Za-z0-9]{36}(?!\w)",
-}
+    "discord_token": r"[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])",
+} | {kind: f"(?:{'|'.join(one.prefixes)}){one.rest}" for kind, one in ISSUED.items()}
 _TOKEN_PREFIXES = (
-    "eyJ", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox",
-    "xapp-", "sk-", "sk_", "rk_", "AIza", "hf_", "npm_",
+    "eyJ", "AKIA", "ASIA", "M", "N", "O",
+    *(prefix for one in ISSUED.values() for prefix in one.prefixes),
 )  # fmt: skip
+_LED = {
+    "sendgrid_key": r"(?<!\w)SG\.[\w-]{16,32}\.[\w-]{32,64}(?![\w-])",
+    "google_token": r"(?<!\w)(?:ya29\.[\w-]{20,}+|1//0[\w-]{30,}+)",
+    "vault_token": r"(?<!\w)hv[sbr]\.[\w-]{20,}+",
+    "doppler_token": r"(?<!\w)dp\.(?:pt|st|ct|sa|scim|audit)\.[\w-]{30,}+",
+    "telegram_token": r"(?<![\w.+-])[0-9]{8,10}:AA[\w-]{33}(?![\w-])",
+    SECRET: r"(?:[?&;]sig=|/webhooks/[0-9]{10,20}/)(?P<tail>[\w%+/-]{20,}+=*)",
+}
+"""Tokens whose sign stands before a run of their characters."""
+_LEADS = re.compile(
+    r"SG\.|ya29\.|1//|hv[sbr]\.|dp\.[a-z]{2,5}\.|[0-9]{8,10}:|[?&;]sig=|/webhooks/[0-9]{10,20}/"
+)
+_LEAD_ENDS = frozenset(".:/=")
+_LONGEST_LEAD = 40
+_LED_TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _LED.items()))
+TOKEN_KINDS = {*_TOKENS, *_LED} - {SECRET}
+"""The kinds of tokens that issuers make."""
+_HEADS = frozenset(
+    prefix + char
+    for prefix in _TOKEN_PREFIXES
+    for char in (string.ascii_letters + string.digits + "_-" if len(prefix) == 1 else "")
+) | {prefix[:2] for prefix in _TOKEN_PREFIXES if len(prefix) > 1}
+"""Two characters, looked up first: most runs begin with none of them."""
 _TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _TOKENS.items()))
 _BEFORE_NUMBER = r"(?:(?<![\w.+-].)|(?<=\\[nrt].))"
 """After the first character: what stands before it is no part of a number or word.
@@ -226,10 +304,10 @@ DETECTORS: tuple[Detector, ...] = (
     Detector(
         "private_key",
         "raw",
-        (b"PRIVATE KEY-----",),
+        (b"PRIVATE KEY",),
         re.compile(
-            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?=-----|\Z)"
-            r"(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
+            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?=-----|\Z)"
+            r"(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
         ),
         first=True,
         crosses=True,

@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tracekit.redact.issued import ISSUED
+
 FAILED = "failed"
 NUMBER = "number"
 SECRET = "secret"
@@ -152,19 +154,6 @@ def _private_key(tag: str, original: str) -> str:
     return f"{begin}{newline}REDACTED{tag}{newline}-----END PRIVATE KEY-----"
 
 
-PREFIXES: dict[str, tuple[int, tuple[str, ...]]] = {
-    "anthropic_key": (108, ("sk-ant-",)),
-    "github_token": (40, ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_")),
-    "gitlab_token": (26, ("glpat-",)),
-    "google_key": (39, ("AIza",)),
-    "huggingface_token": (37, ("hf_",)),
-    "npm_token": (40, ("npm_",)),
-    "openai_key": (51, ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-or-", "sk-")),
-    "slack_token": (40, ("xoxb-", "xoxp-", "xoxa-", "xoxe-", "xoxo-", "xoxr-", "xoxs-", "xapp-")),
-    "stripe_key": (32, ("sk_live_", "sk_test_", "rk_live_", "rk_test_")),
-}
-"""Issuers' prefixes, which say nothing secret, and the usual length of the whole."""
-
 _FORMS: dict[str, Callable[[str, str], str]] = {
     "aws_key": _aws,
     "card": _card,
@@ -174,7 +163,7 @@ _FORMS: dict[str, Callable[[str, str], str]] = {
     NUMBER: lambda tag, original: str(number_placeholder(tag)),
     "phone": _phone,
     "private_key": _private_key,
-} | {kind: _prefixed(length, *prefixes) for kind, (length, prefixes) in PREFIXES.items()}
+} | {kind: _prefixed(one.length, *one.prefixes) for kind, one in ISSUED.items()}
 
 FORMAT_KINDS = frozenset(_FORMS) - {NUMBER}
 """The kinds whose secret has a form of its own, kept by the placeholder."""
@@ -193,10 +182,10 @@ _PATTERNS = {
         rf"-----BEGIN PRIVATE KEY-----(?:\n|\\n| )REDACTED{_TAG}(?:\n|\\n| )"
         r"-----END PRIVATE KEY-----"
     ),
-} | {kind: f"(?:{'|'.join(prefixes)})REDACTED{_TAG}0*+" for kind, (_, prefixes) in PREFIXES.items()}
+} | {kind: f"(?:{'|'.join(one.prefixes)})REDACTED{_TAG}0*+" for kind, one in ISSUED.items()}
 _MARKS: dict[str, tuple[int, ...]] = {
     "redacted-": (0,),
-    "REDACTED": tuple({4, *(len(prefix) for _, some in PREFIXES.values() for prefix in some)}),
+    "REDACTED": tuple({4, *(len(prefix) for one in ISSUED.values() for prefix in one.prefixes)}),
     "-----BEGIN PRIVATE KEY-----": (0,),
     _JWT_HEAD: (0,),
     "+999": (0,),

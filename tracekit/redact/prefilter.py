@@ -16,7 +16,8 @@ import orjson
 
 from tracekit.canonical.plain import Contents, Plain, look_through
 from tracekit.redact.assignments import names_secret
-from tracekit.redact.detectors import DETECTORS, Look, find_forms, find_tokens
+from tracekit.redact.detectors import DETECTORS, Look, find_forms, find_random, find_tokens
+from tracekit.redact.encoded import MOST_LAYERS, layers
 
 _MOST_KEYS = 4096
 _LONGEST_KEY = 120
@@ -60,10 +61,12 @@ class Prefilter:
             if not (part.keys <= self._clean_keys or self._are_clean(part.keys)):
                 return False
         if known:
-            everything = "\n".join([joined, *(key for part in parts for key in part.keys)])
-            if any(secret in everything for secret in known):
+            keys = "\n".join([key for part in parts for key in part.keys])
+            if any(secret in joined or secret in keys for secret in known):
                 return False
-        if self._texts and _may_hold_a_secret(joined):
+            if _may_hold_a_secret(keys, known, detectors=False):
+                return False
+        if _may_hold_a_secret(joined, known, detectors=self._texts):
             return False
         numbers = len(parts) > 1 or int in contents.kinds
         return not (numbers and _may_hold_a_card(plain.data))
@@ -81,11 +84,26 @@ class Prefilter:
         return True
 
 
-def _may_hold_a_secret(joined: str) -> bool:
+def _may_hold_a_secret(
+    joined: str, known: Mapping[str, str], *, detectors: bool, layer: int = 0
+) -> bool:
     look = Look(joined)
-    if look.may_match() and next(find_forms(look, DETECTORS), None) is not None:
+    if detectors:
+        if look.may_match() and next(find_forms(look, DETECTORS), None) is not None:
+            return True
+        if look.long and next(find_tokens(look), None) is not None:
+            return True
+        if names_secret(look) or (look.mixed and next(find_random(look), None) is not None):
+            return True
+    if layer and any(secret in joined for secret in known):
         return True
-    return next(find_tokens(look), None) is not None or names_secret(look)
+    if layer == MOST_LAYERS or not (look.mixed or b"%" in look.raw):
+        return False
+    return any(
+        one.codec == "binary"
+        or _may_hold_a_secret(one.text, known, detectors=detectors, layer=layer + 1)
+        for one in layers(look)
+    )
 
 
 def _may_hold_a_card(data: bytes) -> bool:

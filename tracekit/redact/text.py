@@ -11,7 +11,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 
 from tracekit.redact.assignments import find_assignments
-from tracekit.redact.detectors import DETECTORS, Look, Span, find_forms, find_tokens
+from tracekit.redact.detectors import (
+    DETECTORS,
+    TOKEN_KINDS,
+    Look,
+    Span,
+    find_forms,
+    find_random,
+    find_tokens,
+)
+from tracekit.redact.encoded import MOST_LAYERS, decode, layers, recode
 from tracekit.redact.keys import TAG_LENGTH, Tagger
 from tracekit.redact.placeholders import (
     FORMAT_KINDS,
@@ -27,7 +36,9 @@ from tracekit.redact.rules import Rules
 _MOST_PASSES = 8
 _SHORTEST = 6
 """No detector finds anything in a text shorter than this."""
-_FORMATS = tuple(detector for detector in DETECTORS if detector.kind in FORMAT_KINDS)
+_FORMATS = tuple(detector for detector in DETECTORS if detector.kind != SECRET)
+_KINDS = FORMAT_KINDS | TOKEN_KINDS
+"""The kinds that a secret has by its own form, wherever it stands."""
 _TAG = re.compile(f"[0-9a-f]{{{TAG_LENGTH}}}")
 _SPELLING = {"card": "[ -]", "iban": " ", "phone": r"[ ().\-]"}
 
@@ -62,7 +73,7 @@ class TextRedactor:
                 text = self._call_functions(text, found)
             spans = self._spans(text, known)
             if spans:
-                text = self._replace(text, spans, found)
+                text = self._replace(text, spans, known, found)
             if text is before or text == before:
                 return text
         raise RuleFailed("the redaction rules change their own output again and again")
@@ -74,14 +85,14 @@ class TextRedactor:
         inside the secret is replaced first, so that a planner that builds the same value out of
         placeholders gets the same tag.
         """
-        if kind in FORMAT_KINDS:
+        if kind in _KINDS:
             return self._make(kind, secret, secret), kind
         inner = secret
         look = Look(inner)
         formats = [*find_forms(look, _FORMATS), *find_tokens(look)]
         spans = _settle(_walled(inner, formats))
         if spans and self._rules.builtin:
-            inner = self._replace(secret, spans, [])
+            inner = self._replace(secret, spans, {}, [])
             whole = placeholder_kind(inner)
             if whole is not None:
                 return inner, whole
@@ -105,18 +116,39 @@ class TextRedactor:
             secret = re.sub(spelling, "", secret)
         return make_placeholder(kind, self.tag(kind, secret), original)
 
-    def _spans(self, text: str, known: Mapping[str, str]) -> list[Span]:
+    def _spans(self, text: str, known: Mapping[str, str], *, layer: int = 0) -> list[Span]:
         own_rules = self._rules.compiled or self._rules.functions
         spans = list(self._user_spans(text)) if own_rules else []
+        look = Look(text)
         if self._rules.builtin:
-            look = Look(text)
             spans += find_forms(look, DETECTORS)
             spans.extend(find_tokens(look))
+            spans.extend(find_random(look))
             spans.extend(find_assignments(look))
         for secret in known:
             if secret in text:
                 spans.extend(_occurrences(text, secret))
+        if layer < MOST_LAYERS:
+            spans.extend(self._encoded(look, known, layer + 1))
         return _settle(_walled(text, spans)) if spans else spans
+
+    def _encoded(self, look: Look, known: Mapping[str, str], layer: int) -> Iterator[Span]:
+        """Yield what stands in encoded texts: of base64 the whole, of ``%XX`` the secret alone."""
+        for one in layers(look):
+            for span in self._inner(one.text, one.codec, known, layer):
+                codecs = (one.codec, *span.codecs)
+                if one.starts:
+                    start, end = one.starts[span.start], one.starts[span.end]
+                    yield span._replace(start=start, end=end, codecs=codecs)
+                else:
+                    yield Span(one.start, one.end, span.kind, crosses=True, codecs=codecs[:1])
+                    break
+
+    def _inner(self, text: str, codec: str, known: Mapping[str, str], layer: int) -> list[Span]:
+        """Return the secrets in a decoded text; of bytes that are no text, only tokens are told."""
+        if codec != "binary":
+            return self._spans(text, known, layer=layer)
+        return _settle(_walled(text, list(find_tokens(Look(text)))))
 
     def _user_spans(self, text: str) -> Iterator[Span]:
         for name, pattern in self._rules.compiled:
@@ -146,16 +178,40 @@ class TextRedactor:
             text = "".join(parts)
         return text
 
-    def _replace(self, text: str, spans: list[Span], found: list[str]) -> str:
+    def _replace(
+        self,
+        text: str,
+        spans: list[Span],
+        known: Mapping[str, str],
+        found: list[str],
+        *,
+        layer: int = 0,
+    ) -> str:
         parts: list[str] = []
         position = 0
         for span in spans:
-            placeholder, kind = self.placeholder(span.kind, text[span.start : span.end])
-            found.append(kind)
-            parts += text[position : span.start], placeholder
+            secret = text[span.start : span.end]
+            parts += text[position : span.start], self._instead(secret, span, known, found, layer)
             position = span.end
         parts.append(text[position:])
         return "".join(parts)
+
+    def _instead(
+        self, secret: str, span: Span, known: Mapping[str, str], found: list[str], layer: int
+    ) -> str:
+        """Return what stands in place of a secret, encoded as it was."""
+        if not span.codecs:
+            placeholder, kind = self.placeholder(span.kind, secret)
+            found.append(kind)
+            return placeholder
+        codec, said = span.codecs[0], decode(secret, span.codecs[0])
+        if codec == "percent":
+            rest = span._replace(codecs=span.codecs[1:])
+            new = self._instead(said, rest, known, found, layer + 1)
+        else:
+            spans = self._inner(said, codec, known, layer + 1)
+            new = self._replace(said, spans, known, found, layer=layer + 1)
+        return recode(secret, new, codec)
 
 
 def _call(function: object, text: str) -> object:

@@ -1,0 +1,41 @@
+"""Base64 as it stands in texts: both alphabets, padded or not, cut or not."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+_URLSAFE = bytes.maketrans(b"-_", b"+/")
+_STANDARD = str.maketrans("+/", "-_")
+_READABLE = bytes(range(32, 127)) + b"\t\n\r"
+_MOST_UNREADABLE = 0.2
+_HEAD = 24
+
+
+def read_base64(text: str) -> bytes | None:
+    """Return what ``text`` says, but for a last character alone; None where it is no base64."""
+    try:
+        body = text.rstrip("=").encode("ascii").translate(_URLSAFE)
+        if len(body) % 4 == 1:
+            body = body[:-1]
+        return binascii.a2b_base64(body + b"=" * (-len(body) % 4))
+    except ValueError:
+        return None
+
+
+def write_base64(data: bytes, like: str) -> str:
+    """Write ``data`` the way ``like`` is written."""
+    text = base64.b64encode(data).decode()
+    if "-" in like or "_" in like:
+        text = text.translate(_STANDARD)
+    return text if len(like) % 4 == 0 else text.rstrip("=")
+
+
+def begins_readably(text: str) -> bool:
+    """Say whether the beginning of ``text`` says something that people read."""
+    head = read_base64(text[:_HEAD]) or b""
+    return bool(head) and _mostly_readable(head)
+
+
+def _mostly_readable(data: bytes) -> bool:
+    return len(data.translate(None, _READABLE)) <= _MOST_UNREADABLE * len(data)

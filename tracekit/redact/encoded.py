@@ -1,0 +1,142 @@
+"""Texts that are written in base64 or with ``%XX``, where a secret may stand that nobody can see.
+
+The one idea: decode what may be an encoded text, look at that, and write what is found there anew
+in the same encoding. What was encoded stays so: a planner that encodes a placeholder by itself asks
+for what was recorded, and bytes can still be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import quote
+
+from tracekit.redact.base64text import begins_readably, read_base64, write_base64
+from tracekit.redact.detectors import Look, find_tokens
+
+MOST_LAYERS = 3
+"""An encoded text inside an encoded text is looked into so often."""
+
+
+class Layer(NamedTuple):
+    """A stretch of a text that is encoded, and what it says."""
+
+    start: int
+    end: int
+    codec: str
+    text: str
+    """What it says."""
+    starts: tuple[int, ...] = ()
+    """Of ``%XX``: where each character of ``text`` begins in the outer one, and the end."""
+
+
+_SHORTEST_BINARY = 64
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
+_ESCAPES = re.compile("(?:%[0-9A-Fa-f]{2})+")
+_ASCII = bytes(code if code < 128 else 63 for code in range(256))
+_DELIMITERS = b" \t\n\r\v\f\"'<>\\`"
+_WORDS = bytes(32 if code in _DELIMITERS else 120 for code in range(256))
+
+
+def layers(look: Look) -> Iterator[Layer]:
+    """Yield what may be encoded in a text, decoded."""
+    if look.mixed:
+        yield from _base64_layers(look)
+    if b"%" in look.raw:
+        yield from _percent_layers(look)
+
+
+def recode(original: str, decoded: str, codec: str) -> str:
+    """Write ``decoded`` the way ``original`` is written."""
+    if codec == "percent":
+        kept = "".join(sorted({char for char in original if not char.isalnum() and char != "%"}))
+        return quote(decoded, safe=kept)
+    return write_base64(decoded.encode("latin-1" if codec == "binary" else "utf-8"), original)
+
+
+def decode(original: str, codec: str) -> str:
+    """Read what ``recode`` wrote."""
+    if codec == "percent":
+        return _unescaped(original)[0]
+    data = read_base64(original) or b""
+    return data.decode("latin-1" if codec == "binary" else "utf-8")
+
+
+def _base64_layers(look: Look) -> Iterator[Layer]:
+    for start, end in look.mixed:
+        found = _base64_layer(look.text, start, end)
+        if found is not None:
+            yield found
+
+
+def _base64_layer(text: str, begin: int, end: int) -> Layer | None:
+    """Return what a run says; it may begin behind a few characters that are none of it."""
+    for skip in range(4):
+        start = begin + skip
+        said = text[start:end]
+        data = read_base64(said) if begins_readably(said) else None
+        if data is None:
+            continue
+        try:
+            return Layer(start, _even(text, start, end), "base64", data.decode("utf-8"))
+        except UnicodeDecodeError:
+            continue
+    return _binary_layer(text, begin, end)
+
+
+def _binary_layer(text: str, begin: int, end: int) -> Layer | None:
+    """Return what a run says that is no text, where a token stands in it."""
+    if end - begin < _SHORTEST_BINARY:
+        return None
+    data = read_base64(text[begin:end])
+    if data is None:
+        return None
+    if next(find_tokens(Look(data.translate(_ASCII).decode("ascii"))), None) is None:
+        return None
+    return Layer(begin, _even(text, begin, end), "binary", data.decode("latin-1"))
+
+
+def _even(text: str, start: int, end: int) -> int:
+    """Return where base64 that begins at ``start`` ends: a single character says nothing."""
+    size = len(text[start:end].rstrip("="))
+    return start + size - 1 if size % 4 == 1 else end
+
+
+def _percent_layers(look: Look) -> Iterator[Layer]:
+    text = look.text
+    words: bytes | None = None
+    done = 0
+    for match in _ESCAPE.finditer(text):
+        if match.start() < done:
+            continue
+        if words is None:
+            words = look.raw.translate(_WORDS)
+        begin = max(words.rfind(b" ", done, match.start()) + 1, done)
+        end = words.find(b" ", match.end())
+        done = len(text) if end < 0 else end
+        said, starts = _unescaped(text[begin:done])
+        yield Layer(begin, done, "percent", said, tuple(begin + at for at in starts))
+
+
+def _unescaped(text: str) -> tuple[str, list[int]]:
+    """Return what ``text`` says, and where each character of that begins in it, and the end."""
+    parts: list[str] = []
+    starts: list[int] = []
+    position = 0
+    for match in _ESCAPES.finditer(text):
+        starts += range(position, match.start())
+        data = bytes.fromhex(match[0].replace("%", ""))
+        try:
+            said = data.decode("utf-8")
+            sizes = [len(char.encode()) for char in said]
+        except UnicodeDecodeError:
+            said, sizes = data.decode("latin-1"), [1] * len(data)
+        parts += text[position : match.start()], said
+        at = match.start()
+        for size in sizes:
+            starts.append(at)
+            at += 3 * size
+        position = match.end()
+    starts += range(position, len(text) + 1)
+    return "".join([*parts, text[position:]]), starts

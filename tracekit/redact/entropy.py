@@ -1,0 +1,100 @@
+"""Whether a word is so random that only a secret or a ticket looks like it.
+
+The one idea: ids, digests and names give themselves away. A digest has one case, a name has words,
+an id has its issuer's prefix, a path has dots and slashes; what is left with capitals, small
+letters and digits mixed like dice is a key. Entropy alone decides nothing: it only confirms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import pairwise
+from math import log2
+
+from tracekit.redact.base64text import begins_readably
+
+SHORTEST = 32
+"""By itself, no word shorter than this is taken for a secret."""
+LONGEST = 63
+"""What is longer is data, as are the lines of base64 that is broken into lines."""
+_SHORTEST_NAMED = 20
+"""Where a word before it speaks of a secret."""
+_FEWEST = 3
+"""So many capitals, small letters and digits there are at the least."""
+_LEAST_BITS = 4.0
+_LEAST_BITS_NAMED = 3.4
+_LEAST_CHANGES = 0.42
+"""Share of neighbours of two classes; of random ones three in five, of CamelCase one in three."""
+_DEEPEST = 40
+_MOST_SEPARATORS = 5
+_SPEAKS = re.compile(
+    r"(?i)(?:pass(?:word|phrase|wd)|secret|credential|token|(?:api|access|private|signing|auth)"
+    r"[ _-]?key)[^\n]{0,24}\Z"
+)
+_BEFORE = frozenset(" \t\n\r\"'`=:(,;[{<>|")
+_AFTER = frozenset(" \t\n\r\"'`),;]}<>|.!?\\")
+_LABELS = ("sha256:", "sha384:", "sha512:", "h1:", "SHA256:", "md5:", "sha1:", "base64,")
+_DIGITS = frozenset("0123456789")
+
+
+def is_random_word(text: str, begin: int, end: int) -> bool:
+    """Say whether the word of base64 that stands there is a secret by its letters."""
+    if end - begin > LONGEST:
+        return False
+    if begin > 0 and text[begin - 1] == "\\" and text[begin] in "nrt":
+        begin += 1
+    body = text[begin:end].rstrip("=")
+    if len(body) < _SHORTEST_NAMED or "=" in body or not _stands_alone(text, begin, end):
+        return False
+    named = _SPEAKS.search(text[max(0, begin - 48) : begin]) is not None
+    if len(body) < SHORTEST and not named:
+        return False
+    if text[max(0, begin - 7) : begin].endswith(_LABELS):
+        return False
+    return _is_random(body, named=named)
+
+
+def _stands_alone(text: str, begin: int, end: int) -> bool:
+    """Whether it is a word of its own, not part of an address, a path or a longer name."""
+    if (
+        begin > 0
+        and text[begin - 1] not in _BEFORE
+        and text[max(0, begin - 2) : begin] not in ("\\n", "\\r", "\\t")
+    ):
+        return False
+    if text[begin] == "/" or text[max(0, begin - 3) : begin] == "://":
+        return False
+    indent = text[max(0, begin - _DEEPEST) : begin].rpartition("\n")[2]
+    last = end >= len(text)
+    if indent.isspace() and (last or text[end] == "\n"):
+        return False  # a line of a block
+    if last:
+        return True
+    if text[end] not in _AFTER:
+        return False
+    return text[end] != "." or end + 1 == len(text) or text[end + 1].isspace()
+
+
+def _is_random(body: str, *, named: bool) -> bool:
+    classes = [
+        "d" if char in _DIGITS else "u" if char.isupper() else "l" if char.islower() else "-"
+        for char in body
+    ]
+    kinds = Counter(classes)
+    if min(kinds["d"], kinds["u"], kinds["l"]) < (_FEWEST if not named else 1):
+        return False
+    if kinds["-"] > _MOST_SEPARATORS:
+        return False
+    changes = sum(left != right for left, right in pairwise(classes))
+    if changes < _LEAST_CHANGES * (len(body) - 1):
+        return False
+    if _bits(body) < (_LEAST_BITS_NAMED if named else _LEAST_BITS):
+        return False
+    return not begins_readably(body)  # base64 of a text, which is looked into
+
+
+def _bits(text: str) -> float:
+    """Shannon entropy of the characters of ``text``, in bits a character."""
+    size = len(text)
+    return -sum(n / size * log2(n / size) for n in Counter(text).values())
