@@ -31,18 +31,23 @@ class Observation:
     def digest_form(self) -> JsonValue:
         """The JSON value that stands for the observation when two are compared."""
         if self.is_error:
-            value = _without_notes(self.value)
+            value = _compared(self.value)
             return {"error": self.error_type, "message": self.error_message, "value": value}
         return self.value
 
 
-def _without_notes(error: JsonValue) -> JsonValue:
-    """An error without the notes that were added on its way: frameworks write random ids there."""
-    attributes = error.get("attributes") if isinstance(error, dict) else None
-    if not isinstance(error, dict) or not isinstance(attributes, dict):
+def _compared(error: JsonValue) -> JsonValue:
+    """An error without the notes that were added on its way: frameworks write random ids there.
+
+    And without what caused it, which is detail of the tool and often tells of ports and addresses.
+    """
+    if not isinstance(error, dict):
         return error
-    kept = {name: value for name, value in attributes.items() if name != "__notes__"}
-    return {**error, "attributes": kept}
+    kept = {name: value for name, value in error.items() if name not in ("cause", "context")}
+    attributes = error.get("attributes")
+    if isinstance(attributes, dict):
+        kept["attributes"] = {n: value for n, value in attributes.items() if n != "__notes__"}
+    return kept
 
 
 @dataclass(frozen=True, slots=True)

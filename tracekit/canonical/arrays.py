@@ -44,20 +44,71 @@ def _write_scalar(encoder: Encoder, task: Task) -> JsonValue:
 
 
 def _write(encoder: Encoder, task: Task, array: Any, name: str) -> JsonValue:
-    if array.dtype.hasobject or array.dtype.names is not None or array.dtype.kind == "V":
+    kind = None if array.dtype.hasobject else _describe_dtype(array.dtype)
+    if kind is None:
         encoder.give_up(task, f"an array of {array.dtype.kind!r} elements")
         view = describe(task.obj)
         view["$unreplayable"]["size"] = array.size  # type: ignore[index,call-overload]  # made so
         return view
     encoder.tag(task, name)
-    data = base64.b64encode(array.tobytes()).decode()
-    return {"$array": data, "dtype": array.dtype.str, "shape": list(array.shape)}
+    data = base64.b64encode(_bytes(array)).decode()
+    return {"$array": data, "dtype": kind, "shape": list(array.shape)}
+
+
+def _bytes(array: Any) -> bytes:
+    """Give the bytes of the elements in order; gaps between and in them are no part of a value."""
+    import numpy
+
+    if array.dtype.names is not None:
+        fields = numpy.zeros(array.shape, array.dtype)
+        fields[...] = array
+        array = fields
+    data: bytes = array.tobytes()
+    long = array.dtype in (numpy.longdouble, numpy.clongdouble)
+    if long and numpy.finfo(numpy.longdouble).nmant == _EXTENDED_MANTISSA:
+        size = numpy.dtype(numpy.longdouble).itemsize
+        numbers = numpy.frombuffer(data, numpy.uint8).reshape(-1, size).copy()
+        numbers[:, _EXTENDED_BYTES:] = 0
+        data = numbers.tobytes()
+    return data
+
+
+_EXTENDED_MANTISSA, _EXTENDED_BYTES = 63, 10
+"""Of a long double on x86; the rest of its 12 or 16 bytes is whatever was there."""
+
+
+def _describe_dtype(dtype: Any) -> JsonValue:
+    """Spell a type of elements, a structured one as a list of its fields; None if it has no form.
+
+    What metadata or titles it carries is of no account to its values, and not kept.
+    """
+    from numpy.lib.format import descr_to_dtype, dtype_to_descr
+
+    if dtype.names is None and dtype.kind != "V":
+        spelt: str = dtype.str
+        return spelt
+    descr = _as_json(dtype_to_descr(dtype))
+    return descr if descr_to_dtype(_as_descr(descr)) == dtype else None
+
+
+def _as_json(descr: Any) -> JsonValue:
+    return [_as_json(part) for part in descr] if isinstance(descr, (list, tuple)) else descr
+
+
+def _as_descr(kind: Any) -> Any:
+    """Give a spelt type the tuples that numpy asks for."""
+    if isinstance(kind, str):
+        return kind
+    fields = []
+    for name, inner, *shape in kind:
+        fields.append((name, _as_descr(inner), *[tuple(one) for one in shape]))
+    return fields
 
 
 def _read_array(view: Any, _rest: list[Any]) -> Any:
     import numpy
 
-    dtype = numpy.dtype(view["dtype"])
+    dtype = numpy.lib.format.descr_to_dtype(_as_descr(view["dtype"]))
     if dtype.hasobject:
         raise ValueError("stored data never holds Python objects")
     flat = numpy.frombuffer(base64.b64decode(view["$array"], validate=True), dtype=dtype)

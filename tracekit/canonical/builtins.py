@@ -13,6 +13,7 @@ import datetime as dt
 import decimal
 import fractions
 import pathlib
+import re
 import uuid
 import zoneinfo
 from collections.abc import Callable
@@ -245,6 +246,18 @@ def _range(encoder: Encoder, task: Task) -> JsonValue:
     return encoder.fill_list(task, [numbers.start, numbers.stop, numbers.step])
 
 
+def _slice(encoder: Encoder, task: Task) -> JsonValue:
+    part = cast("slice", task.obj)
+    encoder.tag(task, "slice")
+    return encoder.fill_list(task, [part.start, part.stop, part.step])
+
+
+def _pattern(encoder: Encoder, task: Task) -> JsonValue:
+    pattern = cast("re.Pattern[Any]", task.obj)
+    encoder.tag(task, "pattern")
+    return encoder.fill_dict(task, {"flags": pattern.flags & ~re.DEBUG, "pattern": pattern.pattern})
+
+
 def _spelt(name: str) -> Callable[[Encoder, Task], JsonValue]:
     """Encode by ``str``, whose text the constructor of the same exact type takes back."""
 
@@ -342,6 +355,8 @@ HANDLERS.update(
         uuid.UUID: _spelt("uuid"),
         complex: _complex,
         range: _range,
+        slice: _slice,
+        re.Pattern: _pattern,
         type(...): _special,
         **dict.fromkeys(_PATHS.values(), _path),
     }
@@ -370,6 +385,8 @@ READERS.update(
         "uuid": lambda view, _: uuid.UUID(view),
         "complex": lambda view, _: complex(*view),
         "range": lambda view, _: range(*view),
+        "slice": lambda view, _: slice(*view),
+        "pattern": lambda view, _: re.compile(view["pattern"], view["flags"]),
         "ellipsis": lambda _view, _rest: ...,
         "path": _read_path,
         "stream": lambda view, rest: Stream(view, rest[0]),

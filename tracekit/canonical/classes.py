@@ -2,8 +2,9 @@
 
 Stored data names classes. It may never cause an import, so a name is looked up in ``sys.modules``
 only, through plain dictionaries, and the class found must be of a kind that holds data: dataclass,
-enum, named tuple, pydantic model or exception. State is read from the instance dictionary and from
-slots, and put back there, so that no property, ``__init__`` or validator of the user runs.
+attrs class, enum, named tuple, pydantic model or exception. State is read from the instance
+dictionary and from slots, and put back there, so that no property, ``__init__`` or validator of the
+user runs.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def is_rebuildable(cls: type) -> bool:
 def find_class(name: str) -> type | None:
     """Find a class by ``module:qualname`` among the modules that are already imported."""
     module_name, _, qualname = name.partition(":")
+    qualname, given, _ = qualname.partition("[")
     place: Any = sys.modules.get(module_name)
     for part in qualname.split("."):
         if isinstance(place, types.ModuleType):
@@ -49,7 +51,15 @@ def find_class(name: str) -> type | None:
             place = type.__dict__["__dict__"].__get__(place).get(part)
         else:
             return None
-    return place if isinstance(place, type) else None
+    if not isinstance(place, type):
+        return None
+    return _parametrised(place, name) if given else place
+
+
+def _parametrised(origin: type, name: str) -> type | None:
+    """Find a generic model with its parameters (``Box[int]``), where the program has made it."""
+    made: list[type] = type.__subclasses__(origin)
+    return next((cls for cls in made if name_class(cls) == name), None)
 
 
 def load_class(name: object, *, kind: str) -> Any:
@@ -82,7 +92,17 @@ def find_kind(cls: type) -> str | None:
         return "namedtuple"
     if isinstance(_class_attribute(cls, "__dataclass_fields__"), dict):
         return "dataclass"
+    if isinstance(_class_attribute(cls, "__attrs_attrs__"), tuple):
+        return "attrs"
     return None
+
+
+def attrs_names(cls: type) -> Iterator[str]:
+    """Yield the field names of a class that ``attrs`` made."""
+    for field in _class_attribute(cls, "__attrs_attrs__"):
+        name = getattr(field, "name", None)
+        if isinstance(name, str):
+            yield name
 
 
 def dataclass_names(cls: type) -> Iterator[str]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import orjson
 from pydantic import JsonValue
 
-from tracekit.canonical.classes import name_class
+from tracekit.canonical.classes import is_rebuildable, name_class
 from tracekit.canonical.text import SAFE_INT
 
 MAX_DEPTH = 200
@@ -190,11 +190,23 @@ class Encoder:
             task.into[task.key] = self._encode_one(task)
         return Encoded(root[0], self.types, self.replayable, tuple(dict.fromkeys(self.problems)))
 
-    def nested(self, obj: object, depth: int) -> Encoded:
-        """Encode a value that must be known before its place is: a set's element, a dict's key."""
+    def nested(self, obj: object, depth: int, *, within: object = None) -> Encoded:
+        """Encode a value that must be known before its place is: a set's element, a dict's key.
+
+        Args:
+            obj: The value.
+            depth: Its depth.
+            within: The value that it belongs to, if it may hold that again.
+        """
         if depth > MAX_DEPTH:
             return _describe_whole(obj, f"nested deeper than {MAX_DEPTH}")
-        return Encoder(parent=self).run(obj, depth=depth)
+        if within is None:
+            return Encoder(parent=self).run(obj, depth=depth)
+        self._open.add(id(within))
+        try:
+            return Encoder(parent=self).run(obj, depth=depth)
+        finally:
+            self._open.discard(id(within))
 
     def graft(self, part: Encoded, pointer: str) -> JsonValue:
         """Take a nested result over at its place."""
@@ -276,6 +288,14 @@ class Encoder:
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             self.give_up(task, f"it raised {type(error).__name__} while it was read")
             return describe(obj)
+
+
+def mark_class(encoder: Encoder, task: Task, kind: str, *more: JsonValue) -> None:
+    """Note of which class of a kind the value is."""
+    cls = type(task.obj)
+    encoder.tag(task, [kind, name_class(cls), *more])
+    if not is_rebuildable(cls):
+        encoder.give_up(task, "its class cannot be imported by its name")
 
 
 Handler = Callable[[Encoder, Task], JsonValue]

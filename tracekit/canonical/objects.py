@@ -1,38 +1,31 @@
 """How objects of other classes become JSON, and how they come back.
 
-Data classes (dataclass, enum, named tuple, pydantic model, exception) are kept by class path and
-state. Their view is the same whether or not the class can be found again, so that arguments match;
-only the mark differs. Of anything else there is a description: its type, and those of its public
-attributes that are simple values, so that two orders over 42 and 4200 are not one.
+Data classes (dataclass, attrs, enum, named tuple, pydantic model, exception) are kept by class path
+and state. Their view is the same whether or not the class can be found again, so that arguments
+match; only the mark differs. Of anything else there is a description: its type, and those of its
+public attributes that are simple values, so that two orders over 42 and 4200 are not one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import datetime as dt
 import decimal
 import types
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import PydanticUndefined
 
 from tracekit.canonical import classes
-from tracekit.canonical.builtins import READERS, write_mapping
-from tracekit.canonical.encoding import CLASS_RULES, Encoder, Handler, Task, describe
+from tracekit.canonical.builtins import READERS, Reader, write_mapping
+from tracekit.canonical.encoding import CLASS_RULES, Encoder, Handler, Task, describe, mark_class
+from tracekit.canonical.exceptions import read_exception, write_exception
 
 _MAX_ATTRIBUTES = 64
 _SIMPLE = (type(None), bool, int, float, str, decimal.Decimal, uuid.UUID, dt.datetime, dt.date)
-
-
-def _mark(encoder: Encoder, task: Task, kind: str, *more: JsonValue) -> None:
-    cls = type(task.obj)
-    encoder.tag(task, [kind, classes.name_class(cls), *more])
-    if not classes.is_rebuildable(cls):
-        encoder.give_up(task, "its class cannot be imported by its name")
 
 
 def _enum(encoder: Encoder, task: Task) -> JsonValue:
@@ -41,12 +34,12 @@ def _enum(encoder: Encoder, task: Task) -> JsonValue:
     if type(value) in (int, str, float, bool, type(None)):
         part = encoder.nested(value, task.depth)
         if not part.types:
-            _mark(encoder, task, "enum", "value")
+            mark_class(encoder, task, "enum", "value")
             return part.value
     if not isinstance(name, str):
         encoder.give_up(task, "an enum member without a name")
         return describe(task.obj)
-    _mark(encoder, task, "enum", "name")
+    mark_class(encoder, task, "enum", "name")
     return name
 
 
@@ -56,8 +49,15 @@ def _read_enum(view: Any, rest: list[Any]) -> object:
 
 
 def _dataclass(encoder: Encoder, task: Task) -> JsonValue:
+    return _fields(encoder, task, "dataclass", classes.dataclass_names(type(task.obj)))
+
+
+def _attrs(encoder: Encoder, task: Task) -> JsonValue:
+    return _fields(encoder, task, "attrs", classes.attrs_names(type(task.obj)))
+
+
+def _fields(encoder: Encoder, task: Task, kind: str, names: Iterable[str]) -> JsonValue:
     cls, state = type(task.obj), classes.instance_dict(task.obj)
-    names = list(classes.dataclass_names(cls))
     fields: dict[str, object] = {}
     for name in names:
         try:
@@ -67,22 +67,25 @@ def _dataclass(encoder: Encoder, task: Task) -> JsonValue:
     for name, value in state.items():
         if name not in fields and not classes.is_cached_property(cls, name):
             fields[name] = value
-    _mark(encoder, task, "dataclass")
+    mark_class(encoder, task, kind)
     return encoder.fill_dict(task, fields)
 
 
-def _read_dataclass(view: Any, rest: list[Any]) -> object:
-    obj = object.__new__(classes.load_class(rest[0], kind="dataclass"))
-    for name, value in view.items():
-        object.__setattr__(obj, name, value)
-    return obj
+def _read_fields(kind: str) -> Reader:
+    def read(view: Any, rest: list[Any]) -> object:
+        obj = object.__new__(classes.load_class(rest[0], kind=kind))
+        for name, value in view.items():
+            object.__setattr__(obj, name, value)
+        return obj
+
+    return read
 
 
 def _namedtuple(encoder: Encoder, task: Task) -> JsonValue:
     cls = type(task.obj)
     values = tuple.__getitem__(cast("tuple[object, ...]", task.obj), slice(None))
     names = [str(name) for name in cls._fields]  # type: ignore[attr-defined]  # what the rule asked
-    _mark(encoder, task, "namedtuple")
+    mark_class(encoder, task, "namedtuple")
     if len(names) != len(values) or classes.instance_dict(task.obj):
         encoder.give_up(task, "it holds more than its fields")
         return encoder.fill_list(task, values)
@@ -108,7 +111,7 @@ def _pydantic(encoder: Encoder, task: Task) -> JsonValue:
     given = object.__getattribute__(model, "__pydantic_fields_set__")
     private = object.__getattribute__(model, "__pydantic_private__") or {}
     unset: list[JsonValue] = [name for name in fields if name not in given]
-    _mark(encoder, task, "pydantic", unset, list(extra))
+    mark_class(encoder, task, "pydantic", unset, list(extra))
     if private and not _are_defaults(encoder, task, private):
         encoder.give_up(task, "its private attributes are not kept")
     return encoder.fill_dict(task, {**fields, **extra})
@@ -149,47 +152,6 @@ def _read_pydantic(view: Any, rest: list[Any]) -> object:
     return model
 
 
-def _exception(encoder: Encoder, task: Task) -> JsonValue:
-    error = cast("BaseException", task.obj)
-    args = BaseException.__dict__["args"].__get__(error)
-    try:
-        message = str(error)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as broken:  # noqa: BLE001  # an error's own __str__ may fail in any way
-        message = f"<{type(broken).__name__} in __str__>"
-    view: dict[str, object] = {
-        "args": list(args),
-        "message": str.__str__(message),
-        "type": classes.name_class(type(error)),
-    }
-    if issubclass(type(error), OSError):
-        filename = cast("OSError", error).filename
-        if filename is not None:
-            view = {"args": view.pop("args"), "filename": filename, **view}
-    attributes = classes.instance_dict(error)
-    if attributes:
-        view["attributes"] = attributes
-    _mark(encoder, task, "exception")
-    return encoder.fill_dict(task, view)
-
-
-def _read_exception(view: Any, rest: list[Any]) -> object:
-    cls = classes.load_class(rest[0], kind="exception")
-    builtin = next(base for base in cls.__mro__ if base.__module__ == "builtins")
-    args = [*view["args"], view["filename"]] if "filename" in view else view["args"]
-    error = builtin.__new__(cls, *args)
-    if "__init__" in builtin.__dict__:
-        # The C part of OSError, UnicodeError and others sets its own fields here. Where a user's
-        # class changed the arguments it wants others; then there are no such fields to set.
-        with contextlib.suppress(TypeError):
-            builtin.__init__(error, *args)
-    error.args = tuple(view["args"])
-    for name, value in view.get("attributes", {}).items():
-        error.__dict__[name] = value
-    return error
-
-
 def _subclass_of_builtin(encoder: Encoder, task: Task) -> JsonValue:
     """Give the plain view of a ``str``, ``dict`` or other subclass that may hold more than that."""
     encoder.give_up(task, "a subclass of a builtin type may hold more than its plain value")
@@ -228,6 +190,10 @@ def _describe(encoder: Encoder, task: Task) -> JsonValue:
     if issubclass(type(obj), type):
         facts["name"] = classes.name_class(cast("type", obj))
         return view
+    if type(obj) is types.ModuleType:
+        name = vars(obj).get("__name__")
+        facts["name"] = name if type(name) is str else None
+        return view
     if type(obj) is types.FunctionType:
         facts["name"] = f"{obj.__module__}:{obj.__qualname__}"
         return view
@@ -245,9 +211,10 @@ def _describe(encoder: Encoder, task: Task) -> JsonValue:
 _HANDLERS_BY_KIND: dict[str, Handler] = {
     "enum": _enum,
     "dataclass": _dataclass,
+    "attrs": _attrs,
     "namedtuple": _namedtuple,
     "pydantic": _pydantic,
-    "exception": _exception,
+    "exception": write_exception,
 }
 
 
@@ -264,9 +231,10 @@ CLASS_RULES.append(_choose)
 READERS.update(
     {
         "enum": _read_enum,
-        "dataclass": _read_dataclass,
+        "dataclass": _read_fields("dataclass"),
+        "attrs": _read_fields("attrs"),
         "namedtuple": _read_namedtuple,
         "pydantic": _read_pydantic,
-        "exception": _read_exception,
+        "exception": read_exception,
     }
 )
