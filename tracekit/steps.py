@@ -123,8 +123,16 @@ class Step:
         items, self._items = self._items, []
         if end in ("raised", "returned"):
             items.append(encode(last))
-        kept = _joined(items, whole=self._yielded <= MAX_ITEMS)
+        kept = self._without_shared_secrets(_joined(items, whole=self._yielded <= MAX_ITEMS))
         return kept if end == "over" else replace(kept, types={**kept.types, "": ["stream", end]})
+
+    def _without_shared_secrets(self, kept: Encoded) -> Encoded:
+        """Take out the secrets that no item shows alone; each item is redacted when it is kept."""
+        scope = self.operation.run.secrets
+        found = self.recorder.redactor.redact_stream(kept.value, scope=scope)  # type: ignore[arg-type]  # items
+        if found.failure is not None:
+            return Encoded(found.value, replayable=False)
+        return replace(kept, value=found.value)
 
     def _end(self, **fields: Any) -> None:
         if self.operation.kind in ("tool_call", "retrieval") and fields["status"] == "ok":

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tracekit.redact.detectors import is_card
@@ -28,7 +28,9 @@ from tracekit.redact.placeholders import (
     placeholder_kind,
 )
 from tracekit.redact.prefilter import Prefilter
+from tracekit.redact.respelling import respell
 from tracekit.redact.rules import Rules
+from tracekit.redact.streams import redact_pieces
 from tracekit.redact.text import RuleFailed, TextRedactor
 
 if TYPE_CHECKING:
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"(?i:bearer|basic|token|digest|apikey) +")
 _MASKS = re.compile(r"\**|__REDACTED__|\[REDACTED\]|<fully masked.*>")
 _SCHEMA_KEYS = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum"})
-_SCALAR = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*"|[^\s{}\[\],:"]++')
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,23 @@ class Redactor:
             return self._failed(value, "the value is nested too deeply")
         return Redacted(result, Counter(walk.found))
 
+    def redact_stream(self, items: list[JsonValue], *, scope: Scope) -> Redacted:
+        """Return what a stream yielded without the secrets that its items share; as many items.
+
+        Each item is still to be redacted by itself.
+        """
+        if self.idle:
+            return Redacted(items, {})
+        found: list[str] = []
+        try:
+            result, _ = redact_pieces(
+                items, lambda pieces: self._text.redact_pieces(pieces, scope.known, found)
+            )
+        except Exception as error:  # noqa: BLE001  # whatever it is, nothing may get through
+            failure = self._failed(items, type(error).__name__)
+            return replace(failure, value=[failure.value])
+        return Redacted(result, Counter(found))
+
     def redact_text(self, text: str, *, scope: Scope | None = None) -> str:
         """Return ``text`` without its secrets."""
         result = self.redact(text, scope=scope).value
@@ -163,6 +181,17 @@ class Redactor:
         except (RuleFailed, RecursionError):
             return [*walk.findings, Finding("", FAILED)]
         return walk.findings
+
+    def scan_stream(self, items: list[JsonValue]) -> list[Finding]:
+        """Return the secrets that items of a stream share and none shows alone."""
+        found: list[str] = []
+        try:
+            _, places = redact_pieces(
+                items, lambda pieces: self._text.redact_pieces(pieces, {}, found)
+            )
+        except (RuleFailed, RecursionError):
+            return [Finding("", FAILED)]
+        return [Finding(place, kind) for place, kind in zip(places, found, strict=False)]
 
     def _failed(self, value: JsonValue, reason: str) -> Redacted:
         if isinstance(value, str) and placeholder_kind(value) is not None:
@@ -328,7 +357,7 @@ class _Walk:
             new = self.value(value, secret=secret)
         except (ValueError, RecursionError):
             return None
-        return text if new is value else _respell(text, value, new)
+        return text if new is value else respell(text, value, new)
 
     def _learn(self, secret: str, placeholder: str) -> None:
         if find_placeholders(secret):
@@ -343,32 +372,3 @@ class _Walk:
     def _pointer(self) -> str:
         steps = (str(step).replace("~", "~0").replace("/", "~1") for step in self._path)
         return "".join(f"/{step}" for step in steps)
-
-
-def _respell(text: str, old: Any, new: Any) -> str:
-    """Return the JSON text of ``new``, spelt as ``text`` spells ``old`` of the same shape."""
-    pairs = list(zip(_scalars(old), _scalars(new), strict=True))
-    tokens = list(_SCALAR.finditer(text))
-    if len(tokens) != len(pairs):  # a key stands twice; the parsed value has the last one only
-        return json.dumps(new, ensure_ascii=False)
-    parts: list[str] = []
-    position = 0
-    for token, (before, after) in zip(tokens, pairs, strict=True):
-        parts.append(text[position : token.start()])
-        unchanged = before is after or before == after
-        parts.append(token[0] if unchanged else json.dumps(after, ensure_ascii=False))
-        position = token.end()
-    parts.append(text[position:])
-    return "".join(parts)
-
-
-def _scalars(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield name
-            yield from _scalars(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _scalars(item)
-    else:
-        yield value

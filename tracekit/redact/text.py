@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
 from tracekit.redact.assignments import find_assignments
 from tracekit.redact.detectors import (
@@ -32,6 +33,7 @@ from tracekit.redact.placeholders import (
     placeholder_kind,
 )
 from tracekit.redact.rules import Rules
+from tracekit.redact.streams import Edit, share
 
 _MOST_PASSES = 8
 _SHORTEST = 6
@@ -39,6 +41,9 @@ _SHORTEST = 6
 _FORMATS = tuple(detector for detector in DETECTORS if detector.kind != SECRET)
 _KINDS = FORMAT_KINDS | TOKEN_KINDS
 """The kinds that a secret has by its own form, wherever it stands."""
+_ENDED = frozenset({"email", "phone", "card", "iban"})
+"""Kinds that are known by their end as well, so that a whole one is not the beginning of more."""
+_BLANK = re.compile(r"\s")
 _TAG = re.compile(f"[0-9a-f]{{{TAG_LENGTH}}}")
 _SPELLING = {"card": "[ -]", "iban": " ", "phone": r"[ ().\-]"}
 
@@ -78,6 +83,51 @@ class TextRedactor:
                 return text
         raise RuleFailed("the redaction rules change their own output again and again")
 
+    def redact_pieces(
+        self, pieces: list[str], known: Mapping[str, str], found: list[str]
+    ) -> list[str]:
+        """Return texts that follow each other without the secrets of what they add up to.
+
+        What the user's functions say of a text they say of each piece, when that is redacted.
+
+        Raises:
+            RuleFailed: a rule raised, or its results never settle.
+        """
+        for _ in range(_MOST_PASSES):
+            joined = "".join(pieces)
+            # Ids that follow each other without a blank look as random as a key.
+            by_chance = not _BLANK.search(joined)
+            found_here = self._spans(joined, known, random=not by_chance)
+            spans = self._across(pieces, found_here, known)
+            if not spans:
+                return pieces
+            edits = [
+                Edit(span.start, span.end, self._instead(secret, span, known, found, 0))
+                for span in spans
+                if (secret := joined[span.start : span.end])
+            ]
+            pieces = share(pieces, edits)
+        raise RuleFailed("the redaction rules change their own output again and again")
+
+    def _across(self, pieces: list[str], spans: list[Span], known: Mapping[str, str]) -> list[Span]:
+        """Drop the spans that only come about because two whole secrets follow each other."""
+        if not spans:
+            return spans
+        ends = list(accumulate(map(len, pieces)))
+        kept = []
+        for span in spans:
+            first, last = bisect_right(ends, span.start), bisect_left(ends, span.end)
+            whole = [self._is_whole(piece, known) for piece in pieces[first : last + 1]]
+            broken = span.kind in _ENDED or all(whole)
+            if first == last or not any(whole) or not broken:
+                kept.append(span)
+        return kept
+
+    def _is_whole(self, piece: str, known: Mapping[str, str]) -> bool:
+        """Whether a piece is one secret by itself."""
+        text = piece.strip()
+        return [(span.start, span.end) for span in self._spans(text, known)] == [(0, len(text))]
+
     def placeholder(self, kind: str, secret: str) -> tuple[str, str]:
         """Return the placeholder for a whole secret, and its kind.
 
@@ -116,14 +166,16 @@ class TextRedactor:
             secret = re.sub(spelling, "", secret)
         return make_placeholder(kind, self.tag(kind, secret), original)
 
-    def _spans(self, text: str, known: Mapping[str, str], *, layer: int = 0) -> list[Span]:
+    def _spans(
+        self, text: str, known: Mapping[str, str], *, layer: int = 0, random: bool = True
+    ) -> list[Span]:
         own_rules = self._rules.compiled or self._rules.functions
         spans = list(self._user_spans(text)) if own_rules else []
         look = Look(text)
         if self._rules.builtin:
             spans += find_forms(look, DETECTORS)
             spans.extend(find_tokens(look))
-            spans.extend(find_random(look))
+            spans.extend(find_random(look) if random else ())
             spans.extend(find_assignments(look))
         for secret in known:
             if secret in text:

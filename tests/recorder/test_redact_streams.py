@@ -1,0 +1,195 @@
+"""A secret that comes in pieces is as little recorded as one that comes whole."""
+
+from __future__ import annotations
+
+import base64
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.recorder.record_kit import everything, recording
+from tracekit import agent, llm, tool
+from tracekit.redact import KeyedTagger, Redactor, Rules, Scope
+from tracekit.redact.streams import Edit, share
+
+KEY = b"a key for tests, not for secrets"
+TOKEN = "ghp_" + "aB3dE5gH7" * 4
+SECRETS = [
+    TOKEN,
+    "bob.olive@mail.example.org",
+    "AKIAIOSFODNN7EXAMPLE",
+    "4111 1111 1111 1111",
+    "-----BEGIN PRIVATE KEY-----\nMIIEowIBAAKCAQEA7\n-----END PRIVATE KEY-----",
+    base64.b64encode(f"it is {TOKEN}".encode()).decode(),
+]
+
+
+def redacted(items: list[Any], **rules: Any) -> Any:
+    redactor = Redactor(Rules(**rules), KeyedTagger(KEY))
+    scope = Scope()
+    shared = redactor.redact_stream(items, scope=scope)
+    return redactor.redact(shared.value, scope=scope).value
+
+
+def cut(text: str, *places: int) -> list[str]:
+    ends = [0, *sorted(places), len(text)]
+    return [text[start:end] for start, end in pairwise(ends)]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8])
+def test_a_secret_in_small_pieces_has_the_placeholder_of_the_whole(secret: str, size: int) -> None:
+    said = f"well, use {secret} for that, and then come back"
+    pieces = [said[start : start + size] for start in range(0, len(said), size)]
+    items = redacted(pieces)
+    assert len(items) == len(pieces)
+    assert "".join(items) == redacted([said])[0]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_secret_cut_once_anywhere_is_nowhere(secret: str) -> None:
+    said = f"use {secret} now"
+    for place in range(1, len(said)):
+        items = redacted(cut(said, place))
+        assert len(items) == 2
+        assert "".join(items) == redacted([said])[0]
+
+
+def test_the_placeholder_stands_where_the_secret_began() -> None:
+    items = redacted(["hello, use ", TOKEN[:10], TOKEN[10:30], TOKEN[30:] + " now"])
+    (placeholder,) = redacted([TOKEN])
+    assert items == ["hello, use ", placeholder, "", " now"]
+
+
+def test_a_name_in_one_piece_gives_the_value_in_the_next_away() -> None:
+    items = redacted(["the pass", "word: ", "hunt", "er2, I think"])
+    assert "hunt" not in "".join(items)
+    assert "er2" not in "".join(items)
+    assert items[0] + items[1] == "the password: "
+    assert items[3] == ", I think"
+
+
+def test_pieces_at_the_same_place_of_objects_are_one_text() -> None:
+    def chunk(index: int, text: str) -> dict[str, Any]:
+        call = {"index": index, "function": {"arguments": text}}
+        return {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
+
+    said = [(0, '{"password": "hun'), (1, '{"to": "bob@exam'), (0, 'ter2"}'), (1, 'ple.org"}')]
+    items = redacted([chunk(*one) for one in said])
+    for index, secret in ((0, "hunter2"), (1, "bob@example.org")):
+        joined = "".join(
+            call["function"]["arguments"]
+            for item in items
+            for call in item["choices"][0]["delta"]["tool_calls"]
+            if call["index"] == index
+        )
+        assert secret not in joined
+        assert joined == redacted(["".join(text for at, text in said if at == index)])[0]
+
+
+def test_bytes_are_one_text_and_stay_bytes() -> None:
+    pieces = [{"$bytes": base64.b64encode(part.encode()).decode()} for part in cut(TOKEN, 7, 20)]
+    items = redacted(pieces)
+    data = b"".join(base64.b64decode(item["$bytes"], validate=True) for item in items)
+    assert data.decode() == redacted([TOKEN])[0]
+
+
+def test_rows_that_follow_each_other_are_not_glued() -> None:
+    rows = ["bob@example.org", "ann@example.org", "+49 30 901820", "4111111111111111", "plain"]
+    assert redacted(rows) == [redacted([row])[0] for row in rows]
+    people = [{"id": f"u{n}", "mail": f"u{n}@example.org", "age": n} for n in range(4)]
+    assert redacted(people) == [redacted([row])[0] for row in people]
+    ids = [f"aB{n}xK7pQz" for n in range(9)]
+    assert redacted(ids) == ids
+
+
+def test_a_stream_without_a_secret_stays_the_same_object() -> None:
+    items: list[Any] = ["hello ", {"a": ["b"]}, 1, None, "world"]
+    redactor = Redactor(Rules(), KeyedTagger(KEY))
+    assert redactor.redact_stream(items, scope=Scope()).value is items
+
+
+def test_a_rule_that_fails_on_the_whole_lets_nothing_through() -> None:
+    def picky(text: str) -> None:
+        if len(text) > 10:
+            raise ValueError(text)
+
+    redactor = Redactor(Rules(functions=(picky,)), KeyedTagger(KEY))
+    found = redactor.redact_stream(["sec", "ret sec", "ret secret"], scope=Scope())
+    assert found.failure is not None
+    assert "secret" not in json.dumps(found.value)
+
+
+PIECES = st.lists(
+    st.one_of(
+        st.text(max_size=4),
+        st.sampled_from([part for secret in SECRETS for part in cut(secret, 5, 9)]),
+        st.sampled_from(["password=", "token: ", " ", "\n", '"']),
+    ),
+    max_size=10,
+)
+
+
+@settings(deadline=None)
+@given(pieces=PIECES)
+def test_redacting_a_stream_twice_is_redacting_it_once(pieces: list[str]) -> None:
+    once = redacted(pieces)
+    assert len(once) == len(pieces)
+    assert redacted(once) == once
+
+
+@given(
+    st.lists(st.text("ab", max_size=4), max_size=6),
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=4),
+)
+def test_shares_add_up_to_the_edited_whole(
+    pieces: list[str], places: list[tuple[int, int]]
+) -> None:
+    joined = "".join(pieces)
+    edits: list[Edit] = []
+    for start, size in sorted(places):
+        end = start + size
+        if size and end <= len(joined) and (not edits or edits[-1].end <= start):
+            edits.append(Edit(start, end, "X"))
+    whole, position = "", 0
+    for edit in edits:
+        whole += joined[position : edit.start] + edit.text
+        position = edit.end
+    shared = share(pieces, edits)
+    assert len(shared) == len(pieces)
+    assert "".join(shared) == whole + joined[position:]
+
+
+def test_what_a_generator_yields_is_recorded_so() -> None:
+    @tool
+    def stream() -> Any:
+        yield from cut(f"use {TOKEN} now", 8, 20, 30)
+
+    @agent
+    def work() -> str:
+        return "".join(stream())
+
+    with recording() as recorded:
+        assert TOKEN in work()
+    items = recorded.observation(recorded.row())
+    assert len(items) == 4
+    assert not any(part in everything(recorded) for part in cut(TOKEN, 8, 20, 30))
+
+
+async def test_what_an_async_generator_yields_is_recorded_so() -> None:
+    @llm(model="m")
+    async def stream() -> Any:
+        for part in cut(f"use {TOKEN} now", 8, 20, 30):
+            yield {"delta": {"content": part}}
+
+    @agent
+    async def work() -> str:
+        return "".join([item["delta"]["content"] async for item in stream()])
+
+    with recording() as recorded:
+        assert TOKEN in await work()
+    assert not any(part in everything(recorded) for part in cut(TOKEN, 8, 20, 30))

@@ -1,0 +1,39 @@
+"""A JSON text after some of its strings and numbers were replaced, all else in it kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_SCALAR = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*"|[^\s{}\[\],:"]++')
+
+
+def respell(text: str, old: Any, new: Any) -> str:
+    """Return the JSON text of ``new``, spelt as ``text`` spells ``old`` of the same shape."""
+    pairs = list(zip(_scalars(old), _scalars(new), strict=True))
+    tokens = list(_SCALAR.finditer(text))
+    if len(tokens) != len(pairs):  # a key stands twice; the parsed value has the last one only
+        return json.dumps(new, ensure_ascii=False)
+    parts: list[str] = []
+    position = 0
+    for token, (before, after) in zip(tokens, pairs, strict=True):
+        parts.append(text[position : token.start()])
+        unchanged = before is after or before == after
+        parts.append(token[0] if unchanged else json.dumps(after, ensure_ascii=False))
+        position = token.end()
+    parts.append(text[position:])
+    return "".join(parts)
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from _scalars(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _scalars(item)
+    else:
+        yield value
