@@ -18,8 +18,9 @@ from tracekit.contract import Contract, Matchers, binder, contract_of
 from tracekit.errors import ContractError
 from tracekit.events import Effect
 from tracekit.operations import Kind, current
+from tracekit.prepared import Prepared, Short
 from tracekit.recorder import Recorder
-from tracekit.steps import Step, Unrecorded, open_step, unrecorded
+from tracekit.steps import Step, Unrecorded, open_step, passed_by, unrecorded
 from tracekit.wrap import shape_of, wrap
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -216,6 +217,7 @@ def step(function: F | None = None, *, name: str | None = None) -> F | Callable[
             function,
             Decorated("span", label),
             lambda arguments: open_step(recorder(), "span", label, arguments),
+            Prepared("span", label),
         )
 
     return decorate if function is None else decorate(function)
@@ -244,7 +246,11 @@ def _tool(
             idempotency_key=key,
         )
 
-    return _decorated(function, Decorated(kind, contract.name, contract), opened)
+    prepared = None
+    if idempotency_key is None:
+        prepared = Prepared(kind, contract.name, contract, text)
+    mark = Decorated(kind, contract.name, contract)
+    return _decorated(function, mark, opened, prepared)
 
 
 def _key(
@@ -258,36 +264,48 @@ def _key(
         return None
 
 
-def _decorated(function: F, mark: Decorated, opened: Callable[[dict[str, object]], Step]) -> F:
+def _decorated(
+    function: F,
+    mark: Decorated,
+    opened: Callable[[dict[str, object]], Step],
+    prepared: Prepared | None = None,
+) -> F:
     if isinstance(function, (staticmethod, classmethod)):
-        inner = _decorated(function.__func__, mark, opened)
+        inner = _decorated(function.__func__, mark, opened, prepared)
         return type(function)(inner)
     if not callable(function):
         raise ContractError(
             f"{type(function).__name__} {mark.name!r} cannot be called, so it cannot be recorded",
             hint="put the decorator on the function itself: below @property and its like",
         )
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        signature = inspect.Signature(
-            [
-                inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
-                inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
-            ]
-        )
+    bound = binder(_signature(function))
 
-    bound = binder(signature)
+    if shape_of(function).endswith("generator"):
+        prepared = None
 
-    def open_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Step | Unrecorded:
+    def open_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Step | Short | Unrecorded:
         try:
-            return opened(bound(args, kwargs))
+            arguments = bound(args, kwargs)
+            if prepared is not None:
+                step = prepared.begin(recorder(), current(), arguments)
+                if step is not None:
+                    return step
+            return opened(arguments)
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             return unrecorded(error, mark.contract)
 
-    wrapper = wrap(function, open_call, guarded=guard.installed)
+    wrapper = wrap(function, open_call, guarded=guard.installed, off=passed_by)
     setattr(wrapper, MARK, mark)
     return wrapper  # type: ignore[return-value]  # same shape and signature
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        args = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
+        kwargs = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
+        return inspect.Signature([args, kwargs])
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:

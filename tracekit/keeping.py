@@ -18,7 +18,7 @@ from tracekit.canonical import (
     json_bytes,
     parse_json,
 )
-from tracekit.canonical.plain import Plain, read_plain
+from tracekit.canonical.plain import read_plain
 from tracekit.conversations import KeptPrompt
 from tracekit.events import Blob, ContentState, Payload
 from tracekit.limits import NO_LIMITS, Limits, StoreMeter, cut, only_digest
@@ -62,6 +62,15 @@ class Keeper:
         """Make one for a store whose files are at ``places``."""
         limit = limits.store_bytes
         return cls(limits, StoreMeter(places, limit) if limit is not None else None)
+
+    def keeps_whole(self, size: int) -> bool:
+        """Whether a value of so many bytes is kept as it is, whatever was kept before."""
+        limits = self.limits
+        return (
+            self.meter is None
+            and limits.run_bytes is None
+            and (limits.value_bytes is None or size <= limits.value_bytes)
+        )
 
     def keep(self, value: object, redactor: Redactor, run: RunScope) -> Kept:
         """Keep a value of ``run``."""
@@ -109,9 +118,10 @@ class Keeper:
 
 def keep_value(value: object, redactor: Redactor, secrets: Scope) -> Kept:
     """Encode and redact ``value``: what is kept of it, and where."""
-    plain = None if isinstance(value, Encoded) else read_plain(value, collect=not redactor.idle)
-    if plain is not None and redactor.finds_nothing(plain, secrets):
-        return _keep_plain(plain)
+    plain = None if isinstance(value, Encoded) else keep_plain(value, redactor, secrets)
+    if plain is not None:
+        digest, blob = plain
+        return Kept(Payload(digest=digest, blob=blob.digest), (blob,), _data=blob.data)
     encoded = value if isinstance(value, Encoded) else encode(value)
     found = redactor.redact(encoded.value, scope=secrets)
     # Kept in the order of its keys: what a planner prints of it must read the same in a replay.
@@ -130,10 +140,19 @@ def keep_value(value: object, redactor: Redactor, secrets: Scope) -> Kept:
     return Kept(payload, (blob,), _value=found.value)
 
 
-def _keep_plain(plain: Plain) -> Kept:
-    """Keep a value that needs neither encoding nor redaction."""
+def keep_plain(
+    value: object, redactor: Redactor, secrets: Scope, keeper: Keeper | None = None
+) -> tuple[str, Blob] | None:
+    """Keep a value that needs neither encoding nor redaction: its digest, and its bytes.
+
+    None for any other, and where ``keeper`` may not keep the whole of it.
+    """
+    plain = read_plain(value, collect=not redactor.idle)
+    if plain is None or not redactor.finds_nothing(plain, secrets):
+        return None
     data, canonical = plain.data, plain.canonical
+    if keeper is not None and not keeper.keeps_whole(len(data)):
+        return None
     name = digest_bytes(data)
     digest = name if canonical == data else digest_bytes(canonical)
-    blob = Blob(digest=name, media_type="application/json", data=data)
-    return Kept(Payload(digest=digest, blob=name), (blob,), _data=data)
+    return digest, Blob(name, "application/json", data)

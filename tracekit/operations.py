@@ -9,7 +9,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Literal
@@ -116,6 +116,17 @@ def new_run(kind: Kind, parent: Operation | None, run_id: str | None) -> RunScop
         made = chosen or conditions.new_run_id()
         return RunScope(made, caller.trace_id, called_by=caller.run_id)
     return RunScope(joined, caller.trace_id, called_from=caller.span_id)
+
+
+def enter(operation: Operation) -> Token[Operation | None]:
+    """Make ``operation`` current in this context until ``leave``."""
+    return _current.set(operation)
+
+
+def leave(token: Token[Operation | None]) -> None:
+    """Undo the ``enter`` that gave ``token``; in another context nothing is done."""
+    with suppress(ValueError):
+        _current.reset(token)
 
 
 class active:  # noqa: N801  # reads as the statement that it opens

@@ -55,6 +55,7 @@ _SAID_BY_USERS = frozenset(
 """Columns whose text comes from outside, so that it is redacted like any value."""
 
 
+Append = Callable[[bytes, int, Sequence[Blob]], None]
 _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
 
@@ -85,6 +86,8 @@ class Recorder:
 
     def __post_init__(self) -> None:
         _recorders.add(self)
+        self.append: Append | None = None if self.strict else getattr(self.sink, "append", None)
+        """Takes the line of a fact as it is, where the sink does and no fault is to be raised."""
 
     def after_fork(self) -> None:
         """Let go of a lock that another thread may have held, and of runs that go on elsewhere."""

@@ -1,6 +1,7 @@
 """Where facts go. A sink takes a fact and the blobs it refers to, together, or raises.
 
-One that writes lines may also have ``write_draft``, which takes a ``Draft`` for the fact.
+One that writes lines may also have ``write_draft``, which takes a ``Draft`` for the fact, and
+``append``, which takes the line itself and when the fact happened.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Protocol
 
-from tracekit.events import Blob, Fact
+from tracekit.events import FACT, Blob, Fact
 
 
 class Sink(Protocol):
@@ -47,6 +48,10 @@ class MemorySink:
         self.facts.append(fact)
         for blob in blobs:
             self.blobs[blob.digest] = blob
+
+    def append(self, line: bytes, _at_ns: int, blobs: Sequence[Blob]) -> None:
+        """Keep the fact on ``line``, and ``blobs``."""
+        self.write(FACT.validate_json(line), blobs)
 
     def close(self) -> None:
         """Nothing is held."""

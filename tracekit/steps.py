@@ -170,6 +170,11 @@ class Unrecorded:
         """Record nothing."""
 
 
+def passed_by() -> bool:
+    """Whether calls simply run: recording is switched off, and no replay answers."""
+    return configuration.off and not guard.installed()
+
+
 def unrecorded(error: Exception, contract: Contract | None = None) -> Unrecorded:
     """Let a call run though nothing can be recorded (no key, say), and tell why once.
 

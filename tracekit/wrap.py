@@ -5,6 +5,8 @@ and closed. Laziness is kept: a generator's step begins with its first item. Eve
 reader sends or throws is handed on to the body, the request to close included, so that the body
 alone decides how the call ends. A plain function that hands out a coroutine or a generator (a
 decorator in between hid the shape) is followed to its end as well.
+
+More than 400 lines, because the shapes must be read side by side.
 """
 
 from __future__ import annotations
@@ -56,18 +58,24 @@ class Step(Protocol):
 
 
 OpenStep = Callable[[tuple[Any, ...], Mapping[str, Any]], Step]
+Off = Callable[[], bool]
 
 
 def wrap(
-    function: Callable[..., Any], open_step: OpenStep, *, guarded: Callable[[], bool]
+    function: Callable[..., Any],
+    open_step: OpenStep,
+    *,
+    guarded: Callable[[], bool],
+    off: Callable[[], bool],
 ) -> Callable[..., Any]:
     """Return ``function`` with a step around each call, same shape, same signature.
 
+    While ``off`` says so a call is nothing but a call of ``function``.
     ``__wrapped__`` of the result is the undecorated function only while ``guarded`` says that calls
     run for real; otherwise it leads through the step as well, so that no road around the recorder
     is a road around the guard.
     """
-    wrapper = _SHAPES[shape_of(function)](function, open_step)
+    wrapper = _SHAPES[shape_of(function)](function, open_step, off)
 
     def undecorated(*args: Any, **kwargs: Any) -> Any:
         return (wrapper if guarded() else function)(*args, **kwargs)
@@ -118,8 +126,10 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
         return None  # a callable without a signature keeps none
 
 
-def _plain(function: Callable[..., Any], open_step: OpenStep) -> Callable[..., Any]:
+def _plain(function: Callable[..., Any], open_step: OpenStep, off: Off) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if off():
+            return function(*args, **kwargs)
         step = open_step(args, kwargs)
         if step.answered:
             return step.answer()
@@ -138,8 +148,10 @@ def _plain(function: Callable[..., Any], open_step: OpenStep) -> Callable[..., A
     return wrapper
 
 
-def _coroutine(function: Callable[..., Any], open_step: OpenStep) -> Callable[..., Any]:
+def _coroutine(function: Callable[..., Any], open_step: OpenStep, off: Off) -> Callable[..., Any]:
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if off():
+            return await function(*args, **kwargs)
         step = open_step(args, kwargs)
         if step.answered:
             return step.answer()
@@ -155,8 +167,10 @@ def _coroutine(function: Callable[..., Any], open_step: OpenStep) -> Callable[..
     return wrapper
 
 
-def _generator(function: Callable[..., Any], open_step: OpenStep) -> Callable[..., Any]:
+def _generator(function: Callable[..., Any], open_step: OpenStep, off: Off) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        if off():
+            return (yield from function(*args, **kwargs))
         step = open_step(args, kwargs)
         if step.answered:
             return (yield from _played(step.answer()))
@@ -178,8 +192,24 @@ def _generator(function: Callable[..., Any], open_step: OpenStep) -> Callable[..
     return wrapper
 
 
-def _async_generator(function: Callable[..., Any], open_step: OpenStep) -> Callable[..., Any]:
+def _async_generator(  # noqa: C901  # an async generator cannot hand its turn to another one
+    function: Callable[..., Any], open_step: OpenStep, off: Off
+) -> Callable[..., Any]:
     async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        if off():
+            passed = function(*args, **kwargs)
+            resume = _first(passed)
+            while True:
+                try:
+                    given = await resume
+                except StopAsyncIteration:
+                    return
+                try:
+                    sent = yield given
+                except BaseException as thrown:  # noqa: BLE001  # handed on to the body
+                    resume = passed.athrow(thrown)
+                else:
+                    resume = passed.asend(sent)
         step = open_step(args, kwargs)
         if step.answered:
             for item in _played(step.answer()):
@@ -191,7 +221,7 @@ def _async_generator(function: Callable[..., Any], open_step: OpenStep) -> Calla
             step.fail(error)
             raise
         reading = _AsyncReading(step, generator)
-        resume = reading.first()
+        resume = _first(generator)
         while (given := await reading.next(resume)) is not _OVER:
             try:
                 sent = yield given
@@ -300,6 +330,20 @@ def _read(step: Step, generator: Generator[Any, Any, Any]) -> Generator[Any, Any
     return reading.returned
 
 
+def _first(generator: AsyncGenerator[Any, Any]) -> Awaitable[Any]:
+    """Ask for the first item.
+
+    The event loop must not come to know the inner generator: at its end it would close that one
+    and ours at the same time.
+    """
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, None)
+    try:
+        return anext(generator)
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
+
+
 class _AsyncReading:
     """An async generator being read, each item with the step as parent of what runs for it."""
 
@@ -307,19 +351,6 @@ class _AsyncReading:
         self._step = step
         self._generator = generator
         self._leaving = False
-
-    def first(self) -> Awaitable[Any]:
-        """Ask for the first item.
-
-        The event loop must not come to know the inner generator: at its end it would close that
-        one and ours at the same time.
-        """
-        hooks = sys.get_asyncgen_hooks()
-        sys.set_asyncgen_hooks(None, None)
-        try:
-            return anext(self._generator)
-        finally:
-            sys.set_asyncgen_hooks(*hooks)
 
     def throw(self, thrown: BaseException) -> Awaitable[Any]:
         """Hand on what the reader threw, or that it goes away."""
@@ -351,7 +382,7 @@ class _AsyncReading:
 
 async def _read_async(step: Step, generator: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
     reading = _AsyncReading(step, generator)
-    resume = reading.first()
+    resume = _first(generator)
     while (given := await reading.next(resume)) is not _OVER:
         try:
             sent = yield given
@@ -362,7 +393,7 @@ async def _read_async(step: Step, generator: AsyncGenerator[Any, Any]) -> AsyncG
 
 
 _OVER = object()
-_SHAPES: Mapping[str, Callable[[Callable[..., Any], OpenStep], Callable[..., Any]]] = {
+_SHAPES: Mapping[str, Callable[[Callable[..., Any], OpenStep, Off], Callable[..., Any]]] = {
     "plain": _plain,
     "coroutine": _coroutine,
     "generator": _generator,

@@ -120,6 +120,7 @@ def test_a_value_that_defeats_us_costs_the_value_and_not_the_step(
         raise RecursionError("deep")
 
     monkeypatch.setattr("tracekit.keeping.keep_value", broken)
+    monkeypatch.setattr("tracekit.prepared.keep_plain", broken)
     with recording() as recorded:
         assert work(1) == 10
     assert recorded.tree() == [["work", "look"]]

@@ -17,7 +17,8 @@ import orjson
 from tracekit.canonical.encoding import MAX_DEPTH, MAX_ELEMENTS
 from tracekit.canonical.text import canonical_bytes, holds_special_floats
 
-_PLAIN = frozenset((str, int, float, bool, NoneType, dict, list))
+_ATOMS = frozenset((str, int, float, bool, NoneType))
+_PLAIN = _ATOMS | {dict, list}
 _EXACT = orjson.OPT_STRICT_INTEGER | orjson.OPT_PASSTHROUGH_SUBCLASS
 _SORTED = _EXACT | orjson.OPT_SORT_KEYS
 _WHOLE_FLOAT = re.compile(rb"\.0(?![0-9])")
@@ -33,7 +34,7 @@ class Contents(NamedTuple):
     keys: set[str]
     """Every key of every object in it."""
     texts: list[str]
-    """Every text in it but the keys."""
+    """Every text in it, keys included."""
 
 
 class Plain(NamedTuple):
@@ -44,6 +45,8 @@ class Plain(NamedTuple):
     canonical: bytes
     """As ``canonical_bytes`` writes it."""
     contents: Contents
+    shape: bytes
+    """``data`` with every digit as ``0``; empty where there is no number in it."""
 
 
 def read_plain(obj: object, *, collect: bool = True) -> Plain | None:
@@ -60,11 +63,24 @@ def read_plain(obj: object, *, collect: bool = True) -> Plain | None:
         if found is None:
             return None
         data = orjson.dumps(obj, option=_EXACT)  # refuses long integers and lone surrogates
-        if float in found.kinds and b"null" in data and holds_special_floats([obj]):  # type: ignore[list-item]  # plain
-            return None
-        if not collect and dict in found.kinds and not data.isascii():
-            found = look_through(obj) or found
-        return Plain(data, _canonical(obj, data, found), found)
+        kinds, shape = found.kinds, b""
+        if float in kinds:
+            if b"null" in data and holds_special_floats([obj]):  # type: ignore[list-item]  # plain
+                return None
+            shape = data.translate(_DIGITS)
+            # A float that RFC 8785 writes otherwise has an exponent, or ends in ``.0``.
+            if b"0e" in shape or (b".0" in data and _WHOLE_FLOAT.search(data)):
+                return Plain(data, canonical_bytes(obj), found, shape)  # type: ignore[arg-type]  # plain
+        elif int in kinds:
+            shape = data.translate(_DIGITS)
+        if dict not in kinds:
+            return Plain(data, data, found, shape)
+        if not data.isascii():
+            keys = found.keys if collect else (look_through(obj) or found).keys
+            # Code points below U+D800 sort like UTF-16 code units.
+            if any(max(key, default="") >= "\ud800" for key in keys):
+                return Plain(data, canonical_bytes(obj), found, shape)  # type: ignore[arg-type]  # plain
+        return Plain(data, orjson.dumps(obj, option=_SORTED), found, shape)
     except Exception:  # noqa: BLE001  # whatever it is, the careful walk says what becomes of it
         return None
 
@@ -78,40 +94,26 @@ def look_through(obj: object, *, collect: bool = True) -> Contents | None:
     count, depth = 1, 0
     while True:
         here = set(map(type, level))
-        if not here <= _PLAIN:
-            return None
         kinds |= here
         if collect and str in here:
-            texts += [child for child in level if type(child) is str]
-        if dict not in here and list not in here:
+            texts += level if len(here) == 1 else [child for child in level if type(child) is str]
+        if here <= _ATOMS:
             return Contents(kinds, keys, texts)
-        inner: list[Any] = []
-        if dict in here:
-            inner = [child for child in level if type(child) is dict]
-            if collect:
-                keys.update(*inner)
-        if list in here:
-            inner += [child for child in level if type(child) is list]
+        if not here <= _PLAIN:
+            return None
+        inner = level
+        if len(here) > 1:
+            inner = [child for child in level if type(child) is dict or type(child) is list]
         # One that is there many times over counts each time, before it is looked into.
         if len(inner) > _FEW and count + sum(map(len, inner)) > MAX_ELEMENTS:
             return None
+        if collect and dict in here:
+            objects = inner
+            if list in here:
+                objects = [child for child in inner if type(child) is dict]
+            keys.update(*objects)
         level = get_referents(*inner)
         count += len(level)
         depth += 1
         if depth > MAX_DEPTH or count > MAX_ELEMENTS:  # also where it contains itself
             return None
-
-
-def _canonical(obj: Any, data: bytes, found: Contents) -> bytes:
-    """Write the canonical form; by sorted ``orjson`` only where that gives the same bytes.
-
-    A float that RFC 8785 writes otherwise has an exponent, or ends in ``.0``, as ``orjson`` writes
-    it. Code points below U+D800 sort like UTF-16 code units.
-    """
-    if float in found.kinds and (_WHOLE_FLOAT.search(data) or b"0e" in data.translate(_DIGITS)):
-        return canonical_bytes(obj)
-    if dict not in found.kinds:
-        return data
-    if not data.isascii() and any(max(key, default="") >= "\ud800" for key in found.keys):
-        return canonical_bytes(obj)
-    return orjson.dumps(obj, option=_SORTED)

@@ -18,6 +18,7 @@ from typing import Protocol
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_HEX = {16: "%016x", 32: "%032x"}
 _SECOND_NS = 1_000_000_000
 _SEEDED_TICK_NS = 1_000
 
@@ -94,7 +95,7 @@ class _SystemIds:
         value = self._bits(digits * 4)
         while not value:  # all zeros is no valid id
             value = self._bits(digits * 4)
-        return f"{value:0{digits}x}"
+        return _HEX[digits] % value
 
     def run_id(self) -> str:
         """Give a ULID: sortable by time, 80 random bits, rising within a millisecond."""

@@ -27,7 +27,7 @@ from tracekit.integrations.langchain_messages import (
     response_of,
     result_of,
 )
-from tracekit.steps import Step, Unrecorded, open_step, unrecorded
+from tracekit.steps import Step, Unrecorded, open_step, passed_by, unrecorded
 from tracekit.wrap import wrap
 
 _METHODS = ("_generate", "_agenerate", "_stream", "_astream")
@@ -48,7 +48,7 @@ def _wrapped(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             return unrecorded(error)
 
-    return wrap(method, open_call, guarded=guard.installed)
+    return wrap(method, open_call, guarded=guard.installed, off=passed_by)
 
 
 def _opened(

@@ -25,7 +25,7 @@ from tracekit.configuration import recorder
 from tracekit.contract import Contract, bind, contract_of
 from tracekit.integrations import nesting
 from tracekit.integrations.langchain import effect_of
-from tracekit.steps import Step, Unrecorded, open_step, unrecorded
+from tracekit.steps import Step, Unrecorded, open_step, passed_by, unrecorded
 from tracekit.wrap import wrap
 
 _DECORATED = "__tracekit__"
@@ -74,7 +74,7 @@ def _wrapped(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             return unrecorded(error)
 
-    return wrap(method, open_call, guarded=guard.installed)
+    return wrap(method, open_call, guarded=guard.installed, off=passed_by)
 
 
 def _body(tool: BaseTool, method: str) -> Callable[..., Any] | None:

@@ -1,0 +1,182 @@
+"""Calls as most are, recorded on the shortest way: prepared when a function is decorated.
+
+A call inside a run, with arguments and a result of plain JSON in which nothing is secret, needs no
+more than two lines of text, each behind one payload. What all calls of a function have in common is
+written once, and each line is that text and what is its own. Whatever is not that simple ``begin``
+leaves to the general way, which writes the very same facts; a call that began here may end there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextvars import Token
+from typing import Any
+
+import orjson
+
+from tracekit import conditions, configuration, guard, otel
+from tracekit.canonical import digest_bytes
+from tracekit.contract import Contract
+from tracekit.events import Blob
+from tracekit.keeping import keep_plain
+from tracekit.operations import Kind, Operation, enter, leave
+from tracekit.recorder import Recorder
+from tracekit.steps import FACTS, Step
+
+
+class Prepared:
+    """The calls of one function.
+
+    Args:
+        kind: What a call of it is.
+        actor: Its name.
+        contract: Of a tool.
+        contract_json: Its canonical text.
+    """
+
+    __slots__ = ("actor", "began", "contract", "ended", "kind", "writes")
+
+    def __init__(
+        self,
+        kind: Kind,
+        actor: str,
+        contract: Contract | None = None,
+        contract_json: str | None = None,
+    ) -> None:
+        self.kind, self.actor = kind, actor
+        begins: dict[str, Any] = {"actor": actor}
+        ends: dict[str, Any] = {"status": "ok"}
+        self.contract: tuple[Blob, ...] = ()
+        self.writes = contract is not None and contract.writes
+        if contract is not None and contract_json is not None:
+            data = contract_json.encode()
+            self.contract = (Blob(digest_bytes(data), "application/json", data),)
+            begins |= {"effect": contract.effect, "contract": self.contract[0].digest}
+            ends |= {"observation_is_error": False, "result_category": "ok"}
+        began, ended = FACTS[kind]
+        self.began = _head(began.model_fields["fact"].default, begins)
+        self.ended = _head(ended.model_fields["fact"].default, ends)
+
+    def begin(
+        self, recorder: Recorder, parent: Operation | None, arguments: Mapping[str, object]
+    ) -> Short | None:
+        """Record that a call begins; None, and nothing has been done, where that is not simple."""
+        if (
+            parent is None
+            or recorder.append is None
+            or recorder.lost
+            or parent.span is not otel.NO_SPAN
+            or guard.installed()
+            or otel.active()
+            or (self.writes and configuration.refuses_writes())
+        ):
+            return None
+        kept = _kept(arguments, recorder, parent)
+        if kept is None:
+            return None
+        digest, blob = kept
+        step = Short(self, recorder, parent)
+        at, line = step.line(self.began, "argument", digest, blob.digest)
+        try:
+            recorder.append(line, at, (blob, *self.contract))
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            recorder.note_fault(error, step)
+        return step
+
+
+def _head(fact: str, fields: Mapping[str, Any]) -> str:
+    """The beginning of a line: all that is known before the call."""
+    return orjson.dumps({"fact": fact, **fields}).decode()[:-1] + ","
+
+
+def _kept(value: object, recorder: Recorder, operation: Operation) -> tuple[str, Blob] | None:
+    try:
+        return keep_plain(value, recorder.redactor, operation.run.secrets, recorder.keeper)
+    except Exception:  # noqa: BLE001  # a stack that is full, say: the general way counts it
+        return None
+
+
+class Short(Operation):
+    """A call under way, and the step of it; see ``wrap.Step`` for what the methods mean."""
+
+    __slots__ = ("_above", "_general", "_prepared", "_recorder", "_token")
+
+    def __init__(self, prepared: Prepared, recorder: Recorder, parent: Operation) -> None:
+        self.kind = prepared.kind
+        self.actor = prepared.actor
+        self.run = parent.run
+        self.span_id = conditions.new_span_id()
+        self.parent = parent
+        self.span = otel.NO_SPAN
+        self.over = False
+        self.process = os.getpid()
+        self._prepared = prepared
+        self._recorder = recorder
+        self._above = parent.span_id
+        self._general: Step | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Never: what is answered without running its body is not simple."""
+        return False
+
+    def answer(self) -> Any:
+        """There is none."""
+        raise AssertionError("only an answered step has an answer")
+
+    def active(self) -> Short:
+        """Make the step the parent of what runs inside, where its own parent is one already."""
+        return self
+
+    def __enter__(self) -> None:
+        self._token: Token[Operation | None] = enter(self)
+
+    def __exit__(self, *_error: object) -> None:
+        leave(self._token)
+
+    def end(self, value: object) -> None:
+        """Record that the call returned ``value``."""
+        recorder, append = self._recorder, self._recorder.append
+        kept = None
+        if append is not None and not (recorder.lost or self.over or self.process != os.getpid()):
+            kept = _kept(value, recorder, self)
+        if kept is None or append is None:
+            self._in_general().end(value)
+            return
+        self.over = True
+        digest, blob = kept
+        at, line = self.line(self._prepared.ended, "observation", digest, blob.digest)
+        try:
+            append(line, at, (blob,))
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            recorder.note_fault(error, self)
+
+    def line(self, head: str, side: str, digest: str, blob: str) -> tuple[int, bytes]:
+        """Write a fact of this call: when it happened, and its line."""
+        at, run = conditions.now_ns(), self.run
+        writer, seq = self._recorder.sink.stamp()
+        line = (
+            f'{head}"writer":"{writer}","seq":{seq},"timestamp_ns":{at},"run_id":"{run.run_id}",'
+            f'"trace_id":"{run.trace_id}","span_id":"{self.span_id}","parent_span_id":'
+            f'"{self._above}","{side}":{{"digest":"{digest}","blob":"{blob}"}}}}\n'
+        )
+        return at, line.encode()
+
+    def fail(self, error: BaseException) -> None:
+        """Record that the call raised ``error``."""
+        self._in_general().fail(error)
+
+    def item(self, value: object) -> None:
+        """A generator that the call handed out yielded ``value``."""
+        self._in_general().item(value)
+
+    def end_stream(self, *, complete: bool, returned: object = None) -> None:
+        """A generator that the call handed out is over, or its reader went away."""
+        self._in_general().end_stream(complete=complete, returned=returned)
+
+    def _in_general(self) -> Step:
+        """The same step on the general way."""
+        if self._general is None:
+            self._general = Step(self._recorder, self)
+        return self._general
