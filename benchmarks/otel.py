@@ -109,12 +109,13 @@ def _measured(setting: str, endpoint: str) -> dict[str, float]:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    from benchmarks.recorder import _loop, _NoExport, _payload, _recorded, _reference
+    from benchmarks.recorder import _loop, _recorded
+    from benchmarks.reference import NoExport, payload, reference
     from tracekit import otel
     from tracekit.redact import Rules
 
-    given, answer = _payload(200), _payload(1_000)
-    reference = _reference(given, answer)
+    given, answer = payload(200), payload(1_000)
+    bare = reference(given, answer)
     with tempfile.TemporaryDirectory() as folder:
         places = [Path(folder, name) for name in ("plain", "redacted", "beside")]
         calls = {
@@ -122,10 +123,10 @@ def _measured(setting: str, endpoint: str) -> dict[str, float]:
             "with redaction": _recorded(places[1], Rules(), given, answer),
         }
         provider = TracerProvider()
-        provider.add_span_processor(BatchSpanProcessor(_NoExport()))
+        provider.add_span_processor(BatchSpanProcessor(NoExport()))
         tracer = provider.get_tracer("empty")
         tasks: dict[str, Callable[[], object]] = {
-            "R": lambda: reference(_CALLS),
+            "R": lambda: bare(_CALLS),
             "empty": lambda: _empty_spans(tracer),
             **{name: _loop(call, _CALLS) for name, call in calls.items()},
         }

@@ -8,22 +8,18 @@ both and has begin and end in the journal before the caller goes on.
 from __future__ import annotations
 
 import itertools
-import json
 import resource
 import statistics
-import string
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-
 import tracekit
 from benchmarks.figures import Line, interleaved
+from benchmarks.reference import payload, reference
 from tracekit.configuration import recording_to
 from tracekit.journal import Journal
 from tracekit.recorder import Recorder
@@ -36,41 +32,6 @@ _SIZES = (
 )
 _LONG_TEXT_MS = 20
 """What a call with 500 KB of text may cost."""
-
-
-class _NoExport(SpanExporter):
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        return SpanExportResult.SUCCESS
-
-
-def _payload(size: int) -> dict[str, Any]:
-    """An object of about ``size`` bytes of JSON: words, numbers and nested rows."""
-    words = [string.ascii_lowercase[n % 20 :][:6] for n in range(40)]
-    rows: list[dict[str, Any]] = []
-    made: dict[str, Any] = {"query": " ".join(words[:8]), "limit": 50, "rows": rows}
-    while len(json.dumps(made)) < size - 60:
-        n = len(rows)
-        rows.append({"id": n, "name": words[n % 40], "score": n + 0.5, "open": n % 2 == 0})
-    return made
-
-
-def _reference(given: dict[str, Any], answer: dict[str, Any]) -> Callable[[int], object]:
-    provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(_NoExport()))
-    tracer = provider.get_tracer("reference")
-
-    def bare(request: dict[str, Any]) -> dict[str, Any]:
-        with tracer.start_as_current_span("execute_tool look") as span:
-            span.set_attribute("gen_ai.tool.call.arguments", json.dumps({"request": request}))
-            span.set_attribute("gen_ai.tool.call.result", json.dumps(answer))
-        return answer
-
-    def loop(calls: int) -> None:
-        with tracer.start_as_current_span("invoke_agent bench"):
-            for _ in range(calls):
-                bare(given)
-
-    return loop
 
 
 def _recorded(
@@ -121,14 +82,14 @@ def _calls(
     name: str, size_in: int, size_out: int, plain_target: float, redacted_target: float
 ) -> list[Line]:
     calls = 200
-    given, answer = _payload(size_in), _payload(size_out)
-    reference = _reference(given, answer)
+    given, answer = payload(size_in), payload(size_out)
+    bare = reference(given, answer)
     with tempfile.TemporaryDirectory() as folder:
         plain = _recorded(Path(folder, "a"), Rules(builtin=False), given, answer)
         redacted = _recorded(Path(folder, "b"), Rules(), given, answer)
         found = interleaved(
             {
-                "R": lambda: reference(calls),
+                "R": lambda: bare(calls),
                 "plain": _loop(plain, calls),
                 "redacted": _loop(redacted, calls),
             },
