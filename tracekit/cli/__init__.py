@@ -44,7 +44,8 @@ COMMANDS: dict[str, CommandLine] = {
         "Reduce a failing run to the smallest case that fails for the same reason.",
     ),
     "doctor": CommandLine(
-        "tracekit.cli.keeping:doctor", "Tell how the store is: damage, loss, journals, permissions."
+        "tracekit.cli.keeping:doctor",
+        "Tell what is on, what was lost, what is slow, and what to do about it.",
     ),
     "import": CommandLine(
         "tracekit.cli.importing:import_",

@@ -84,9 +84,10 @@ def compact(store: str, as_json: bool) -> None:
 @json_option
 @explained
 def doctor(store: str, as_json: bool) -> None:
-    """Tell how the store is: damage, loss, journals, permissions.
+    """Tell what is on, what was lost, what is slow, and what to do about it.
 
-    Exits with 0 if all is well, 1 for a finding.
+    Nothing is changed. Exits with 0 if all is well, 1 for a finding that needs somebody, 2 if the
+    store cannot be looked at.
 
     Example:
 
@@ -94,15 +95,18 @@ def doctor(store: str, as_json: bool) -> None:
         tracekit doctor
         tracekit doctor --json
     """
-    from tracekit.cli.diagnosis import diagnose
-    from tracekit.cli.text import json_report
+    from pathlib import Path
 
-    diagnosis = diagnose(open_for_reading(store))
+    from tracekit.cli.doctor import diagnose
+    from tracekit.cli.text import json_report, visible
+
+    told = diagnose(Path(store))
     if as_json:
-        click.echo(json_report(diagnosis.as_dict()))
+        click.echo(json_report(told.as_dict()))
     else:
-        for name, told in diagnosis.facts.items():
-            click.echo(f"{name:<14}{told}")
-        for finding in diagnosis.findings:
-            click.echo(click.style(f"finding       {finding}", fg="red"))
-    raise SystemExit(FINDING if diagnosis.findings else NOTHING)
+        for name, text in told.as_lines():
+            line = f"{name:<14}{visible(text)}"
+            click.echo(click.style(line, fg="red") if name == "finding" else line)
+    if told.unreadable is not None:
+        raise told.unreadable
+    raise SystemExit(FINDING if told.findings else NOTHING)

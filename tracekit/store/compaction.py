@@ -172,6 +172,8 @@ def _needless(reader: Reader, snapshot: Snapshot, path: Path) -> bool:
 
 def orphans(folder: Folder) -> list[tuple[str, str]]:
     """Name files with rows that are nowhere else and that no batch owns, and what each lacks."""
+    if not (folder.path / "lock").exists():  # nobody writes, and who looks makes nothing
+        return _orphans(folder)
     try:
         with locked(folder, wait=False) as held:  # a batch that is just written is no orphan
             return _orphans(folder) if held else []
