@@ -16,6 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+)
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2_grpc import (
+    LogsServiceServicer,
+    add_LogsServiceServicer_to_server,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -34,6 +42,7 @@ class Received:
 
     endpoint: str = ""
     requests: list[ExportTraceServiceRequest] = field(default_factory=list)
+    logs: list[ExportLogsServiceRequest] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)
     """Every byte of the bodies, unpacked."""
 
@@ -61,6 +70,23 @@ class Received:
             for span in scope.spans
         ]
 
+    def log_events(self) -> list[dict[str, Any]]:
+        """Log records in the order in which they came."""
+        return [
+            {
+                "name": record.event_name,
+                "scope": scope.scope.name,
+                "severity": record.severity_number,
+                "attributes": {a.key: _value(a.value) for a in record.attributes},
+                "trace": record.trace_id.hex(),
+                "span": record.span_id.hex(),
+            }
+            for request in self.logs
+            for resource in request.resource_logs
+            for scope in resource.scope_logs
+            for record in scope.log_records
+        ]
+
     def services(self) -> set[Any]:
         """Names of the services that sent."""
         return {
@@ -76,6 +102,8 @@ def _value(value: Any) -> Any:
     kind = value.WhichOneof("value")
     if kind == "array_value":
         return [_value(item) for item in value.array_value.values]
+    if kind == "kvlist_value":
+        return {item.key: _value(item.value) for item in value.kvlist_value.values}
     return None if kind is None else getattr(value, kind)
 
 
@@ -89,10 +117,14 @@ def http_receiver() -> Iterator[Received]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
-            assert self.path == "/v1/traces"
             received.raw.append(body)
-            received.requests.append(ExportTraceServiceRequest.FromString(body))
-            answer = ExportTraceServiceResponse().SerializeToString()
+            if self.path == "/v1/logs":
+                received.logs.append(ExportLogsServiceRequest.FromString(body))
+                answer = ExportLogsServiceResponse().SerializeToString()
+            else:
+                assert self.path == "/v1/traces"
+                received.requests.append(ExportTraceServiceRequest.FromString(body))
+                answer = ExportTraceServiceResponse().SerializeToString()
             self.send_response(200)
             self.send_header("Content-Type", "application/x-protobuf")
             self.send_header("Content-Length", str(len(answer)))
@@ -124,8 +156,15 @@ def grpc_receiver() -> Iterator[Received]:
             received.requests.append(request)
             return ExportTraceServiceResponse()
 
+    class Logs(LogsServiceServicer):
+        def Export(self, request: Any, context: Any) -> Any:  # noqa: N802  # its name there
+            received.raw.append(request.SerializeToString())
+            received.logs.append(request)
+            return ExportLogsServiceResponse()
+
     with ThreadPoolExecutor(2) as pool:
         server = grpc.server(pool)
+        add_LogsServiceServicer_to_server(Logs(), server)
         add_TraceServiceServicer_to_server(Servicer(), server)
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()

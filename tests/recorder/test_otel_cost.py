@@ -90,7 +90,7 @@ def test_the_name_of_the_event_is_that_of_its_row() -> None:
             argument=Payload(digest="sha256:" + "c" * 64, blob="sha256:" + "c" * 64),
         )
         said: dict[str, Any] = {}
-        say(said, fact, None, content=False)
+        say(said, fact, None, None)
         assert said == {
             "tracekit.event.id": event_id("tracekit", trace_id, "b" * 16, "tool_call", 7),
             "tracekit.seq": 7,

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tracekit.otel.carriers import Remote, caller, environment
-from tracekit.otel.spans import NO_SPAN, OpenSpan, active, send_content, start_span
+from tracekit.otel.spans import NO_SPAN, OpenSpan, active, send_content, sent_content, start_span
 
 if TYPE_CHECKING:
     from tracekit.otel.processor import Receiver
@@ -54,19 +54,20 @@ def export_to(
     from tracekit.otel.export import add_exporter
 
     if endpoint not in _exported:  # configured twice is exported once
-        add_exporter(endpoint, service=service, redactor=redactor)
+        add_exporter(endpoint, service=service, redactor=redactor, content=sent_content())
         _exported.add(endpoint)
 
 
 _watched: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def watch(receiver: Receiver, provider: object = None) -> bool:
+def watch(receiver: Receiver, provider: object = None, *, logs: object = None) -> bool:
     """Hand every span of other instrumentations to ``receiver``; a provider is watched once.
 
     Args:
         receiver: Takes the spans that are over.
         provider: A tracer provider of the SDK; default the program's. It is added to, not replaced.
+        logs: A logger provider of the SDK, for what is logged in the spans; default the program's.
 
     Returns:
         Whether it is watched now: not where the program has set up no SDK (yet).
@@ -81,7 +82,9 @@ def watch(receiver: Receiver, provider: object = None) -> bool:
         return False
     from tracekit.otel.processor import TracekitSpanProcessor
 
-    add(TracekitSpanProcessor(receiver))
+    processor = TracekitSpanProcessor(receiver)
+    add(processor)
+    processor.listen(logs)
     _watched.add(provider)
     return True
 

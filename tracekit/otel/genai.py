@@ -30,7 +30,7 @@ KINDS = {
 _PARAMETERS = (
     "max_tokens", "temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed",
 )  # fmt: skip
-_OLD_EVENTS = {
+OLD_EVENTS = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
     "gen_ai.assistant.message": "assistant",
@@ -158,8 +158,8 @@ def _from_events(events: Sequence[SpanEvent]) -> tuple[list[JsonValue], list[Jso
             messages += listed(_prompt(event.attributes.get("gen_ai.prompt")))
         elif event.name == "gen_ai.content.completion":
             replies += listed(_completion(event.attributes.get("gen_ai.completion")))
-        elif event.name in _OLD_EVENTS:
-            messages.append(_message(event, _OLD_EVENTS[event.name]))
+        elif event.name in OLD_EVENTS:
+            messages.append(_message(event, OLD_EVENTS[event.name]))
         elif event.name == "gen_ai.choice":
             replies.append(_message(event, "assistant"))
     return messages, replies

@@ -79,7 +79,10 @@ _REQUEST = {
 
 
 def say(
-    attributes: dict[str, Any], fact: Fact | Draft, kept: HasValue | None, *, content: bool
+    attributes: dict[str, Any],
+    fact: Fact | Draft,
+    kept: HasValue | None,
+    content: dict[str, JsonValue] | None,
 ) -> None:
     """Add what a fact says to the attributes of the span beside its operation.
 
@@ -87,14 +90,9 @@ def say(
         attributes: What earlier facts of the operation said.
         fact: The next one.
         kept: What it keeps.
-        content: Whether what was asked and answered goes out as well.
+        content: Where what was asked and answered goes, if it is wanted.
     """
-    kind: type[Fact]
-    said: Mapping[str, Any]
-    if isinstance(fact, Draft):
-        kind, said = fact.kind, fact.fields
-    else:
-        kind, said = type(fact), vars(fact)
+    kind, said = _said(fact)
     shape = _shape(kind)
     if shape.noted:
         attributes |= _noted(kind, said, attributes)
@@ -114,24 +112,29 @@ def say(
             attributes[attribute] = payload.digest
     if kind is ToolCallBegun:
         attributes["gen_ai.tool.type"] = "function"
-    if kept is not None:
-        _say_kept(attributes, kind, said, kept, content=content)
+    # A value may be long, and of most nothing is said.
+    if kept is not None and (content is not None or kind is LlmCallBegun or kind is LlmCallEnded):
+        _say_kept(attributes, kind, said, kept.value, content)
+
+
+def _said(fact: Fact | Draft) -> tuple[type[Fact], Mapping[str, Any]]:
+    """Kind and fields of a fact, whichever way it was written."""
+    return (fact.kind, fact.fields) if isinstance(fact, Draft) else (type(fact), vars(fact))
 
 
 def _say_kept(
     attributes: dict[str, Any],
     kind: type[Fact],
     said: Mapping[str, Any],
-    kept: HasValue,
-    *,
-    content: bool,
+    value: JsonValue,
+    content: dict[str, JsonValue] | None,
 ) -> None:
     if kind is LlmCallBegun:
-        attributes |= _request(object_of(kept.value))
+        attributes |= _request(object_of(value))
     elif kind is LlmCallEnded:
-        attributes |= _response(object_of(kept.value))
-    if content:
-        attributes |= dict(_content(kind, said, kept.value))
+        attributes |= _response(object_of(value))
+    if content is not None:
+        content |= _content(kind, said, value)
 
 
 def _event_id(event_type: str, said: Mapping[str, Any], seq: int) -> str:
@@ -219,21 +222,26 @@ _REASONS = {"tool_calls": "tool_call", "function_call": "tool_call"}
 
 def _content(
     kind: type[Fact], said: Mapping[str, Any], value: JsonValue
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, JsonValue]]:
     if kind is LlmCallBegun:
         request = object_of(value)
         if not isinstance(request.get("messages"), list):
             request = {"messages": [{"role": "user", "content": json_text(value)}]}
-        yield "gen_ai.input.messages", json_text(from_chat(request["messages"]))
+        yield "gen_ai.input.messages", from_chat(request["messages"])
         if system := system_of(request):
-            yield "gen_ai.system_instructions", json_text(system)
+            yield "gen_ai.system_instructions", system
         if tools := definitions(request.get("tools")):
-            yield "gen_ai.tool.definitions", json_text(tools)
+            yield "gen_ai.tool.definitions", tools
     elif kind is ToolCallBegun:
-        yield "gen_ai.tool.call.arguments", json_text(value)
+        yield "gen_ai.tool.call.arguments", value
     elif said.get("status") == "error":
         return  # what came of it is the error
     elif kind is LlmCallEnded:
-        yield "gen_ai.output.messages", json_text(from_chat(reply_of(value)))
+        yield "gen_ai.output.messages", from_chat(reply_of(value))
     elif kind is ToolCallEnded:
-        yield "gen_ai.tool.call.result", json_text(value)
+        yield "gen_ai.tool.call.result", value
+
+
+def as_text(content: Mapping[str, JsonValue]) -> dict[str, str]:
+    """Content as it stands on spans: as JSON text, which every reader takes."""
+    return {name: json_text(value) for name, value in content.items()}

@@ -9,8 +9,9 @@ program, waits, or drops: what is handed on is written before ``end()`` of the s
 from __future__ import annotations
 
 import logging
+import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from opentelemetry.context import Context
@@ -18,12 +19,15 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
 
 from tracekit.otel.carriers import run_id_in
+from tracekit.otel.details import DETAILS
 from tracekit.otel.reading import Reading, read, told_kind
 from tracekit.otel.values import SpanData, SpanEvent, keep_newest, plain_value
 
 _OURS = "tracekit"
 _MOST_OPEN = 50_000
 """Spans under way that are remembered; those that never end must not fill the memory."""
+_MOST_LOGGED = 10_000
+"""Events that are kept of one span."""
 _log = logging.getLogger("tracekit")
 
 
@@ -43,6 +47,8 @@ class Place:
     """Kind and name of what was handed on right beneath it."""
     ours_below: set[tuple[str, str]] = field(default_factory=set)
     """The same of our own operations."""
+    logged: list[SpanEvent] = field(default_factory=list)
+    """Events of its own that went out as logs."""
 
     @property
     def ours(self) -> bool:
@@ -67,6 +73,7 @@ class TracekitSpanProcessor(SpanProcessor):
         self._receiver = receiver
         # Without a lock, which a fork could leave held: each step on the dict is atomic.
         self._open: dict[tuple[int, int], Place] = {}
+        self._listens = False
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Remember where a span began."""
@@ -82,6 +89,20 @@ class TracekitSpanProcessor(SpanProcessor):
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             _complain(error)
 
+    def hear(self, trace_id: int, span_id: int, event: SpanEvent) -> None:
+        """Keep an event that was logged in a span under way; of one that is over it is too late."""
+        place = self._open.get((trace_id, span_id))
+        if place is not None and not place.ours and len(place.logged) < _MOST_LOGGED:
+            place.logged.append(event)
+
+    def listen(self, provider: object = None) -> None:
+        """Take log events, too, from ``provider`` or the program's, as soon as there is one."""
+        if self._listens or "opentelemetry.sdk._logs" not in sys.modules:
+            return
+        from tracekit.otel.logs import listen
+
+        self._listens = listen(self, provider)
+
     def shutdown(self) -> None:
         """Forget what is under way."""
         self._open.clear()
@@ -96,6 +117,7 @@ class TracekitSpanProcessor(SpanProcessor):
         run_id = run_id_in(context)
         place = Place(span, parent, run_id)
         if not place.ours:
+            self.listen()
             place.known = self._receiver.place(run_id)
         elif parent is not None:
             parent.ours_below.add(told_kind(span.name, span.attributes or {}))
@@ -110,7 +132,7 @@ class TracekitSpanProcessor(SpanProcessor):
         place = self._open.pop((ids.trace_id, ids.span_id), None)
         if place is None or place.ours:
             return
-        data = span_data(span)
+        data = _with_logged(span_data(span), place.logged)
         reading = read(data)
         if not reading.convention and not place.holds:
             return
@@ -176,6 +198,18 @@ def span_data(span: ReadableSpan) -> SpanData:
         scope=scope.name if scope is not None else "",
         scope_version=scope.version if scope is not None else None,
         dropped=span.dropped_attributes + span.dropped_events,
+    )
+
+
+def _with_logged(span: SpanData, logged: list[SpanEvent]) -> SpanData:
+    """The span with what its maker logged: messages as its events, details as its attributes."""
+    if not logged:
+        return span
+    details = [event.attributes for event in logged if event.name == DETAILS]
+    messages = [event for event in logged if event.name != DETAILS]
+    attributes = {name: value for said in details for name, value in said.items()}
+    return replace(
+        span, attributes={**attributes, **span.attributes}, events=(*span.events, *messages)
     )
 
 

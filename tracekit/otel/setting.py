@@ -41,6 +41,11 @@ def _known(kind: type[Span]) -> bool:
     return vars(made).keys() >= _PARTS and type(made._dict) is dict
 
 
+def span_attributes(span: Span) -> dict[str, Any]:
+    """What ``span`` says so far, where it can be read."""
+    return dict(getattr(span, "attributes", None) or {})
+
+
 _unread: tuple[object, object] = (None, None)
 """Sampler and processors of which it is known that they read no attributes of a span begun."""
 

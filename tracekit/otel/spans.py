@@ -15,11 +15,13 @@ from contextvars import Token
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tracekit.canonical import JsonValue
 from tracekit.drafts import Draft
 from tracekit.events import Fact
 from tracekit.otel.carriers import RUN_ID_KEY, inherited
-from tracekit.otel.outgoing import HasValue, say
-from tracekit.otel.setting import put_attributes, read_at_start
+from tracekit.otel.details import Content, content_wanted, emit_details
+from tracekit.otel.outgoing import HasValue, as_text, say
+from tracekit.otel.setting import put_attributes, read_at_start, span_attributes
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -42,7 +44,7 @@ _VERBS = {"policy": "apply_policy"}
 _TRACE = "opentelemetry.trace"
 _NAMED = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
 """Whether the environment names a provider, which the API then makes at the first question."""
-_content = False
+_content: Content | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +85,24 @@ def _bound() -> _Api:
 
 
 def send_content(*, wanted: bool) -> None:
-    """Say whether our spans carry what was asked and answered, redacted; by default they do not."""
+    """Say whether what was asked and answered goes out, redacted; by default it does not.
+
+    It goes onto the spans and, of a model call, into an event where the program has set up logs,
+    unless the standard variable says only one of them.
+    """
     global _content  # a property of the process, as the tracer provider is
-    _content = wanted
+    _content = content_wanted() if wanted else None
+
+
+def sent_content() -> Content | None:
+    """Where content goes; None where none is wanted."""
+    return _content
 
 
 class OpenSpan:
     """A span that is under way. Ids are None where the program gave none."""
 
-    __slots__ = ("_ended", "_recording", "_said", "context", "kind", "span", "span_id")
+    __slots__ = ("_content", "_ended", "_recording", "_said", "context", "kind", "span", "span_id")
 
     def __init__(
         self, span: Span | None, context: Context | None, kind: str, span_id: str | None
@@ -103,6 +114,7 @@ class OpenSpan:
         self._ended = span is None
         self._recording = span is not None and span.is_recording()
         self._said: dict[str, Any] = {}
+        self._content: dict[str, JsonValue] | None = None if _content is None else {}
 
     @property
     def trace_id(self) -> str | None:
@@ -128,7 +140,7 @@ class OpenSpan:
             kept: What the fact keeps, redacted; it is read only where the span needs it.
         """
         if self._recording:
-            say(self._said, fact, kept, content=_content)
+            say(self._said, fact, kept, self._content)
 
     def end(self, attributes: Mapping[str, Any], *, error_type: str | None = None) -> None:
         """Close it; the second time does nothing."""
@@ -144,8 +156,17 @@ class OpenSpan:
             if error_type is not None:
                 said["error.type"] = error_type
                 span.set_status(_bound().error)
+            if self._content:
+                self._add_content(span, self._content)
             put_attributes(span, said)
         span.end()
+
+    def _add_content(self, span: Span, content: dict[str, JsonValue]) -> None:
+        where = _content or Content()
+        if where.events and self.kind == "llm_call":
+            emit_details(self.context, {**span_attributes(span), **self._said, **content})
+        if where.spans:
+            self._said |= as_text(content)
 
 
 NO_SPAN = OpenSpan(None, None, "", None)
