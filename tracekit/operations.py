@@ -9,7 +9,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Literal
@@ -123,10 +123,13 @@ def enter(operation: Operation) -> Token[Operation | None]:
     return _current.set(operation)
 
 
-def leave(token: Token[Operation | None]) -> None:
-    """Undo the ``enter`` that gave ``token``; in another context nothing is done."""
-    with suppress(ValueError):
+def leave(token: Token[Operation | None]) -> bool:
+    """Undo the ``enter`` that gave ``token``; whether this is still the same context."""
+    try:
         _current.reset(token)
+    except ValueError:
+        return False
+    return True
 
 
 class active:  # noqa: N801  # reads as the statement that it opens

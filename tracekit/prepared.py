@@ -35,7 +35,7 @@ class Prepared:
         contract_json: Its canonical text.
     """
 
-    __slots__ = ("actor", "began", "contract", "ended", "kind", "writes")
+    __slots__ = ("actor", "attributes", "began", "contract", "ended", "kind", "writes")
 
     def __init__(
         self,
@@ -55,6 +55,7 @@ class Prepared:
             begins |= {"effect": contract.effect, "contract": self.contract[0].digest}
             ends |= {"observation_is_error": False, "result_category": "ok"}
         began, ended = FACTS[kind]
+        self.attributes = otel.CallAttributes(began, begins, ended, ends)
         self.began = _head(began.model_fields["fact"].default, begins)
         self.ended = _head(ended.model_fields["fact"].default, ends)
 
@@ -66,9 +67,8 @@ class Prepared:
             parent is None
             or recorder.append is None
             or recorder.lost
-            or parent.span is not otel.NO_SPAN
             or guard.installed()
-            or otel.active()
+            or otel.sends_content()
             or (self.writes and configuration.refuses_writes())
         ):
             return None
@@ -77,7 +77,10 @@ class Prepared:
             return None
         digest, blob = kept
         step = Short(self, recorder, parent)
-        at, line = step.line(self.began, "argument", digest, blob.digest)
+        at, seq, line = step.line(self.began, "argument", digest, blob.digest)
+        if step.span is not otel.NO_SPAN:
+            trace_id = step.run.trace_id
+            step.span.say(self.attributes.of_begin(trace_id, step.span_id, seq, digest))
         try:
             recorder.append(line, at, (blob, *self.contract))
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
@@ -100,15 +103,15 @@ def _kept(value: object, recorder: Recorder, operation: Operation) -> tuple[str,
 class Short(Operation):
     """A call under way, and the step of it; see ``wrap.Step`` for what the methods mean."""
 
-    __slots__ = ("_above", "_general", "_prepared", "_recorder", "_token")
+    __slots__ = ("_above", "_attached", "_general", "_prepared", "_recorder", "_token")
 
     def __init__(self, prepared: Prepared, recorder: Recorder, parent: Operation) -> None:
         self.kind = prepared.kind
         self.actor = prepared.actor
         self.run = parent.run
-        self.span_id = conditions.new_span_id()
         self.parent = parent
-        self.span = otel.NO_SPAN
+        self.span = span = recorder.start_span(self.kind, self.actor, None)
+        self.span_id = span.span_id or conditions.new_span_id()
         self.over = False
         self.process = os.getpid()
         self._prepared = prepared
@@ -131,9 +134,11 @@ class Short(Operation):
 
     def __enter__(self) -> None:
         self._token: Token[Operation | None] = enter(self)
+        self._attached = None if self.span.context is None else self.span.attach()
 
     def __exit__(self, *_error: object) -> None:
-        leave(self._token)
+        if leave(self._token) and self._attached is not None:
+            self.span.detach(self._attached)
 
     def end(self, value: object) -> None:
         """Record that the call returned ``value``."""
@@ -146,14 +151,17 @@ class Short(Operation):
             return
         self.over = True
         digest, blob = kept
-        at, line = self.line(self._prepared.ended, "observation", digest, blob.digest)
+        at, _, line = self.line(self._prepared.ended, "observation", digest, blob.digest)
         try:
             append(line, at, (blob,))
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             recorder.note_fault(error, self)
+        if self.span is not otel.NO_SPAN:
+            self.span.say(self._prepared.attributes.of_end(digest))
+            recorder.end_span(self)
 
-    def line(self, head: str, side: str, digest: str, blob: str) -> tuple[int, bytes]:
-        """Write a fact of this call: when it happened, and its line."""
+    def line(self, head: str, side: str, digest: str, blob: str) -> tuple[int, int, bytes]:
+        """Write a fact of this call: when it happened, its number, and its line."""
         at, run = conditions.now_ns(), self.run
         writer, seq = self._recorder.sink.stamp()
         line = (
@@ -161,7 +169,7 @@ class Short(Operation):
             f'"trace_id":"{run.trace_id}","span_id":"{self.span_id}","parent_span_id":'
             f'"{self._above}","{side}":{{"digest":"{digest}","blob":"{blob}"}}}}\n'
         )
-        return at, line.encode()
+        return at, seq, line.encode()
 
     def fail(self, error: BaseException) -> None:
         """Record that the call raised ``error``."""

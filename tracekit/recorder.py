@@ -127,11 +127,11 @@ class Recorder:
         called = actor if kind != "llm_call" else model
         if kind == "run" or parent is None:
             run = new_run(kind, parent, run_id)
-            span = self._span(kind, called, above, provider=provider, run_id=run.run_id)
+            span = self.start_span(kind, called, above, provider=provider, run_id=run.run_id)
             run.trace_id = run.trace_id or span.trace_id or conditions.new_trace_id()
         else:
             run = parent.run
-            span = self._span(kind, called, above, provider=provider)
+            span = self.start_span(kind, called, above, provider=provider)
         operation = Operation(
             kind, actor, run, span.span_id or conditions.new_span_id(), parent, span
         )
@@ -140,9 +140,10 @@ class Recorder:
                 self._open_runs.append(operation)
         return operation
 
-    def _span(
+    def start_span(
         self, kind: str, name: str | None, parent: otel.OpenSpan | None, **said: str | None
     ) -> otel.OpenSpan:
+        """Open the span beside an operation, under ``parent`` or under the active span."""
         try:
             return otel.start_span(kind, name, parent=parent, **said)
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
@@ -166,10 +167,14 @@ class Recorder:
             operation.run.over = True
             with self._lock:
                 self._open_runs[:] = [run for run in self._open_runs if run is not operation]
+        self.end_span(operation, error_type=fields.get("error_type"))
+
+    def end_span(self, operation: Operation, *, error_type: str | None = None) -> None:
+        """Close the span beside an operation."""
         if operation.span.span_id is not None:
             try:
                 attributes = {"tracekit.run.id": operation.run.run_id}
-                operation.span.end(attributes, error_type=fields.get("error_type"))
+                operation.span.end(attributes, error_type=error_type)
             except Exception as error:  # noqa: BLE001  # the traced program is never the victim
                 self._without_span(error)
 
@@ -248,7 +253,7 @@ class Recorder:
                 self._keep_or_count(operation, fields, name, blobs)
         span = otel.NO_SPAN
         if fact is PolicyNoted and operation.span.span_id is not None:
-            span = self._span("policy", None, operation.span)
+            span = self.start_span("policy", None, operation.span)
         own = span.span_id or conditions.new_span_id()
         made = self._write(operation, own, operation.span_id, fact, fields, blobs)
         if span is not otel.NO_SPAN:

@@ -18,7 +18,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tracekit.otel.carriers import Remote, caller, environment
+<<<<<<< /work/main/tracekit/otel/__init__.py
 from tracekit.otel.spans import NO_SPAN, OpenSpan, active, send_content, sent_content, start_span
+=======
+from tracekit.otel.outgoing import CallAttributes
+from tracekit.otel.spans import (
+    NO_SPAN,
+    OpenSpan,
+    active,
+    send_content,
+    sends_content,
+    start_span,
+)
+>>>>>>> /tmp/core/tracekit/otel/__init__.py
 
 if TYPE_CHECKING:
     from tracekit.otel.processor import Receiver
@@ -26,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_SPAN",
+    "CallAttributes",
     "OpenSpan",
     "Remote",
     "active",
@@ -33,6 +46,7 @@ __all__ = [
     "environment",
     "export_to",
     "send_content",
+    "sends_content",
     "start_span",
     "watch",
     "watching",

@@ -122,6 +122,50 @@ def _said(fact: Fact | Draft) -> tuple[type[Fact], Mapping[str, Any]]:
     return (fact.kind, fact.fields) if isinstance(fact, Draft) else (type(fact), vars(fact))
 
 
+class CallAttributes:
+    """What ``say`` says of the facts of a call, where all of a fact but ids and digests is known.
+
+    Args:
+        begun, ended: Kinds of the two facts.
+        begins, ends: What they say.
+    """
+
+    def __init__(
+        self,
+        begun: type[Fact],
+        begins: Mapping[str, Any],
+        ended: type[Fact],
+        ends: Mapping[str, Any],
+    ) -> None:
+        self._begun, self._ended = _shape(begun), _shape(ended)
+        self._begins = _constants(self._begun, begins)
+        self._ends = _constants(self._ended, ends)
+        if begun is ToolCallBegun:
+            self._begins["gen_ai.tool.type"] = "function"
+
+    def of_begin(self, trace_id: str, span_id: str, seq: int, digest: str) -> dict[str, Any]:
+        """Give those of the begin, which keeps a value with this digest."""
+        made = dict(self._begins)
+        said = {"trace_id": trace_id, "span_id": span_id}
+        made["tracekit.event.id"] = _event_id(self._begun.event_type, said, seq)
+        made["tracekit.seq"] = seq
+        if self._begun.digest is not None:
+            made[self._begun.digest[1]] = digest
+        return made
+
+    def of_end(self, digest: str) -> dict[str, Any]:
+        """Give those of the end, which keeps a value with this digest."""
+        made = dict(self._ends)
+        if self._ended.digest is not None:
+            made[self._ended.digest[1]] = digest
+        return made
+
+
+def _constants(shape: _Shape, said: Mapping[str, Any]) -> dict[str, Any]:
+    found = {attribute: said.get(column) for column, attribute in shape.columns}
+    return {attribute: value for attribute, value in found.items() if value is not None}
+
+
 def _say_kept(
     attributes: dict[str, Any],
     kind: type[Fact],

@@ -99,6 +99,11 @@ def sent_content() -> Content | None:
     return _content
 
 
+def sends_content() -> bool:
+    """Whether our spans carry what was asked and answered."""
+    return _content
+
+
 class OpenSpan:
     """A span that is under way. Ids are None where the program gave none."""
 
@@ -141,6 +146,11 @@ class OpenSpan:
         """
         if self._recording:
             say(self._said, fact, kept, self._content)
+
+    def say(self, attributes: Mapping[str, Any]) -> None:
+        """Let it say these, too."""
+        if self._recording:
+            self._said.update(attributes)
 
     def end(self, attributes: Mapping[str, Any], *, error_type: str | None = None) -> None:
         """Close it; the second time does nothing."""
