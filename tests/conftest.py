@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -74,6 +75,8 @@ def _isolate_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
+        for name in [name for name in os.environ if name.startswith("TRACEKIT_")]:
+            patch.delenv(name)
         for name in ("CONFIG", "CACHE", "DATA", "STATE"):
             patch.setenv(f"XDG_{name}_HOME", str(home / f".{name.lower()}"))
         patch.setenv("TRACEKIT_REDACTION_KEY", REDACTION_KEY)

@@ -139,10 +139,10 @@ def _begin(given: dict[str, Any], said: settings.Said) -> None:
     _settings, _untried = {**wanted, "store": store.absolute()}, given
     _switch(on=wanted["enabled"])
     previous = _recorder
-    if not wanted["enabled"]:
-        _recorder = _make_nowhere()
-    elif said.stop is not None:
+    if said.stop is not None:
         _recorder, _unusable = None, StoreError(said.stop.what)
+    elif not wanted["enabled"]:
+        _recorder = _make_nowhere(Rules.from_user(wanted["redact"]))
     else:
         _open_spans(wanted, from_code=given)
         _recorder = _make(store, Rules.from_user(wanted["redact"]), wanted)
@@ -290,10 +290,13 @@ def _make(path: Path, rules: Rules, given: Mapping[str, Any]) -> Recorder:
     return made
 
 
-def _make_nowhere() -> Recorder:
-    """Make what stands for a recorder while recording is off; it needs neither store nor key."""
+def _make_nowhere(rules: Rules) -> Recorder:
+    """Make what stands for a recorder while recording is off; it needs neither store nor key.
+
+    Spans of others that still go out are redacted by the same rules.
+    """
     conditions.set_mint_observer(None)
-    return Recorder(NowhereSink(), Redactor(Rules(), UnkeyedTagger()))
+    return Recorder(NowhereSink(), Redactor(rules, UnkeyedTagger()))
 
 
 @contextmanager

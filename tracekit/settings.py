@@ -172,6 +172,9 @@ VARIABLES: Mapping[str, Variable] = {
 }
 """All of them; docs/operations.md has a line for each."""
 _OF_REDACTION = frozenset((REDACT, "TRACEKIT_REDACTION_KEY"))
+_LIKE = 0.65
+_NEARLY = 0.8
+"""So like a variable must a name be to be taken for it, and for one of redaction: a ratio."""
 _LIMITS = ("value_bytes", "run_bytes", "store_bytes")
 
 
@@ -228,9 +231,11 @@ def _arguments(parts: dict[str, Any]) -> dict[str, Any]:
 
 def _unknown(name: str) -> Fault:
     known = {one.removeprefix(PREFIX): one for one in VARIABLES}
-    close = [known[one] for one in get_close_matches(name.removeprefix(PREFIX), known, n=1)]
+    own = name.removeprefix(PREFIX)
+    close = [known[one] for one in get_close_matches(own, known, n=1, cutoff=_LIKE)]
     meant = f"did you mean {close[0]}?" if close else "docs/operations.md lists those there are"
-    stops = not _OF_REDACTION.isdisjoint(close)
+    rules = [one.removeprefix(PREFIX) for one in _OF_REDACTION]
+    stops = own.startswith("REDACT") or bool(get_close_matches(own, rules, n=1, cutoff=_NEARLY))
     told = f"{name} is no variable of tracekit: {meant}"
     return Fault(name, f"{told} Nothing is recorded until it is right" if stops else told, stops)
 

@@ -199,6 +199,7 @@ def test_what_is_not_understood_is_said_once_and_breaks_nothing(
         ("TRACEKIT_REDACT", "name, re:"),
         ("TRACEKIT_REDACT", "$.card["),
         ("TRACEKIT_REDCT", "nickname"),
+        ("TRACEKIT_REDACT_FIELDS", "nickname"),
         ("TRACEKIT_REDACTION_KYE", "0123456789abcdef0123456789abcdef"),
     ],
 )
@@ -279,6 +280,12 @@ def test_a_replay_redacts_as_the_variable_says(tmp_path: Path) -> None:
     assert found.rows == ((0,),)
     for row in store.runs():
         assert len([e for e in store.events(row.run_id) if e.event_type == "tool_call"]) == 1
+
+
+@pytest.mark.parametrize("name", ["TRACEKIT_DATA", "TRACEKIT_REDIRECT", "TRACEKIT_REPLAY"])
+def test_a_name_of_something_else_stops_nothing(name: str) -> None:
+    (fault,) = read_environment({name: "x"}).faults
+    assert not fault.stops
 
 
 # --- the switch -----------------------------------------------------------------------------------

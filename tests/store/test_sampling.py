@@ -43,8 +43,9 @@ SECOND = 10**9
 class Writer:
     """Writes the facts of runs as a process does that records with some sampling."""
 
-    def __init__(self, store: Store, sampling: Sampling, **journal: Any) -> None:
-        self.journal = Journal(journal_folder(store.path), sampling=sampling, **journal)
+    def __init__(self, store: Store | Path, sampling: Sampling, **journal: Any) -> None:
+        path = store if isinstance(store, Path) else store.path
+        self.journal = Journal(journal_folder(path), sampling=sampling, **journal)
 
     def say(self, fact: type[Any], run_id: str, span: str, *blobs: Blob, **fields: Any) -> None:
         writer, seq = self.journal.stamp()
@@ -337,6 +338,17 @@ def test_a_process_that_keeps_everything_decides_for_its_runs(store: Store) -> N
     whole.close()
     settled(store)
     assert runs(store) == {"b", "both"}
+
+
+@pytest.mark.parametrize("name", ["traces", "traces.duckdb"])
+def test_a_store_that_only_has_journals_yet_is_sifted(tmp_path: Path, name: str) -> None:
+    writer = Writer(tmp_path / name, NOTHING)
+    writer.run("quiet")
+    writer.run("wrote", lambda r: writer.call(r, "2", effect="write"))
+    writer.close()
+    store = open_store(tmp_path / name)
+    settled(store)
+    assert runs(store) == {"wrote"}
 
 
 @forms
