@@ -68,7 +68,7 @@ class Prepared:
             or recorder.append is None
             or recorder.lost
             or guard.installed()
-            or otel.sends_content()
+            or otel.sent_content() is not None
             or (self.writes and configuration.refuses_writes())
         ):
             return None

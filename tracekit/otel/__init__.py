@@ -18,19 +18,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tracekit.otel.carriers import Remote, caller, environment
-<<<<<<< /work/main/tracekit/otel/__init__.py
-from tracekit.otel.spans import NO_SPAN, OpenSpan, active, send_content, sent_content, start_span
-=======
 from tracekit.otel.outgoing import CallAttributes
 from tracekit.otel.spans import (
     NO_SPAN,
     OpenSpan,
     active,
     send_content,
-    sends_content,
+    sent_content,
     start_span,
 )
->>>>>>> /tmp/core/tracekit/otel/__init__.py
 
 if TYPE_CHECKING:
     from tracekit.otel.processor import Receiver
@@ -46,7 +42,7 @@ __all__ = [
     "environment",
     "export_to",
     "send_content",
-    "sends_content",
+    "sent_content",
     "start_span",
     "watch",
     "watching",

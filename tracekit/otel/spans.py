@@ -99,11 +99,6 @@ def sent_content() -> Content | None:
     return _content
 
 
-def sends_content() -> bool:
-    """Whether our spans carry what was asked and answered."""
-    return _content
-
-
 class OpenSpan:
     """A span that is under way. Ids are None where the program gave none."""
 
