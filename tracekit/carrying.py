@@ -2,10 +2,10 @@
 
 A context variable does not reach a new thread or another process, and agents hand work to both
 without a thought of us. So the few doors through which Python passes work on are wrapped: starting
-a thread or a process, and submitting to a pool. Only our place is carried, never the program's own
-context variables, and only what is begun inside a step is touched: anything else passes through
-after one look at a variable. The doors are wrapped when the first run begins, in place, and
-``uninstall`` puts back what was there.
+a thread or a process, submitting to a pool, and asking to be called when a result is there. Only
+our place is carried, never the program's own context variables, and only what is begun inside a
+step is touched: anything else passes through after one look at a variable. The doors are wrapped
+when the first run begins, in place, and ``uninstall`` puts back what was there.
 
 Rejected: copying the whole context into threads (it changes what other libraries see), patching
 ``Thread.run`` (subclasses override it), and guessing by "the only run that is open" (servers have
@@ -149,6 +149,14 @@ def _thread_submit(original: Callable[..., Any]) -> Callable[..., Any]:
     return submit
 
 
+def _add_done_callback(original: Callable[..., Any]) -> Callable[..., Any]:
+    def add_done_callback(self: Any, fn: Callable[..., Any]) -> None:
+        operation = current()
+        original(self, fn if operation is None else _Here(fn, operation))
+
+    return add_done_callback
+
+
 # --- processes ------------------------------------------------------------------------------------
 
 
@@ -220,6 +228,9 @@ def _pool_method(original: Callable[..., Any]) -> Callable[..., Any]:
         operation = current()
         if operation is None:
             return original(self, func, *args, **kwargs)
+        args = (*args[:2], *(_back_here(one, operation) for one in args[2:]))
+        for name in _POOL_CALLBACKS & kwargs.keys():
+            kwargs[name] = _back_here(kwargs[name], operation)
         if isinstance(self, sys.modules["multiprocessing.pool"].ThreadPool):
             return original(self, _Here(func, operation), *args, **kwargs)
         place = _place()
@@ -228,6 +239,13 @@ def _pool_method(original: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
+def _back_here(callback: Any, operation: Operation) -> Any:
+    """What a pool calls in a thread of its own when a result is there."""
+    return _Here(callback, operation) if callable(callback) else callback
+
+
+_POOL_CALLBACKS = frozenset({"callback", "error_callback"})
+"""Given by position, they come after two other arguments in every method."""
 _POOL_METHODS = (
     "apply_async", "map", "map_async", "starmap", "starmap_async", "imap", "imap_unordered",
 )  # fmt: skip
@@ -236,6 +254,7 @@ _THREAD_POOLS = "concurrent.futures.thread"
 _DOORS: Mapping[str, tuple[str, Mapping[str, Door]]] = {
     "threading": ("Thread", {"start": _thread_start}),
     _THREAD_POOLS: ("ThreadPoolExecutor", {"submit": _thread_submit}),
+    "concurrent.futures._base": ("Future", {"add_done_callback": _add_done_callback}),
     "multiprocessing.process": ("BaseProcess", {"start": _process_start}),
     "concurrent.futures.process": ("ProcessPoolExecutor", {"submit": _process_submit}),
     "multiprocessing.pool": ("Pool", dict.fromkeys(_POOL_METHODS, _pool_method)),
