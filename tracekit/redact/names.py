@@ -27,11 +27,11 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _EXACT = _words(
     "pwd pass passwords passwordhash secrets apikeys credential credentials authorization "
     "proxyauthorization cookie cookies setcookie jwt cvv cvc cvv2 cvc2 ssn otp passcode "
-    "xamzsignature"
+    "xamzsignature phpsessid jsessionid connectsid"
 )
 _ENDS = _words(
     "password passwd passphrase passcode secret apikey secretkey privatekey accesskey signingkey "
-    "encryptionkey masterkey"
+    "encryptionkey masterkey accountkey sharedkey sessionkey hmackey"
 )
 _NO_SECRET_TOKEN = _words(
     "bos cached class cls completion continuation cursor delta end eos first input last mask max "
