@@ -7,19 +7,23 @@ both and has begin and end in the journal before the caller goes on.
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import itertools
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import tracekit
 from benchmarks.figures import Line, interleaved
 from benchmarks.reference import payload, reference
+from tracekit import configuration
 from tracekit.configuration import recording_to
 from tracekit.journal import Journal
 from tracekit.recorder import Recorder
@@ -30,6 +34,7 @@ _SIZES = (
     ("200 B in, 1 KB out", 200, 1_000, 0.35, 0.5),
     ("20 KB in and out", 20_000, 20_000, 0.6, 1.0),
 )
+_OFF_CALLS = 5_000
 _LONG_TEXT_MS = 20
 """What a call with 500 KB of text may cost."""
 
@@ -75,7 +80,7 @@ def measure() -> list[Line]:
     lines: list[Line] = []
     for size in _SIZES:
         lines += _calls(*size)
-    return [*lines, *_long_text(), *_imports()]
+    return [*lines, *_off(), *_long_text(), *_imports()]
 
 
 def _calls(
@@ -105,6 +110,52 @@ def _calls(
         lines.append(line)
         if name.startswith("200 B"):
             lines.append(Line(f"  1,000 such calls {label}", f"{cost:.0f} ms, {2_000} facts"))
+    return lines
+
+
+def _off() -> list[Line]:
+    """What decorating costs a call while recording is off, by the shape of the function."""
+
+    def plain(n: int) -> int:
+        return n
+
+    async def coroutine(n: int) -> int:
+        return n
+
+    def generator(n: int) -> Iterator[int]:
+        yield n
+
+    async def async_generator(n: int) -> AsyncIterator[int]:
+        yield n
+
+    async def gather(call: Any, *, items: bool) -> None:
+        for n in range(_OFF_CALLS):
+            if items:
+                async for _ in call(n):
+                    pass
+            else:
+                await call(n)
+
+    drives: dict[Any, Callable[[Any], object]] = {
+        plain: lambda call: [call(n) for n in range(_OFF_CALLS)],
+        coroutine: lambda call: asyncio.run(gather(call, items=False)),
+        generator: lambda call: [list(call(n)) for n in range(_OFF_CALLS)],
+        async_generator: lambda call: asyncio.run(gather(call, items=True)),
+    }
+    lines = []
+    with mock.patch.object(configuration, "off", new=True):
+        for bare, drive in drives.items():
+            decorated = tracekit.tool(effect="write")(bare)
+            tasks = {
+                "bare": functools.partial(drive, bare),
+                "off": functools.partial(drive, decorated),
+            }
+            found = interleaved(tasks, calls=1, repeats=9)
+            cost = (found["off"] - found["bare"]) / _OFF_CALLS
+            name = bare.__name__.replace("_", " ")
+            lines.append(
+                Line(f"switched off, a {name}: more than bare", f"{cost:.2f} us", cost, 1.0)
+            )
     return lines
 
 

@@ -110,7 +110,9 @@ class Short(Operation):
         self.actor = prepared.actor
         self.run = parent.run
         self.parent = parent
-        self.span = span = recorder.start_span(self.kind, self.actor, None)
+        self.span = span = (
+            recorder.start_span(self.kind, self.actor, None) if otel.active() else otel.NO_SPAN
+        )
         self.span_id = span.span_id or conditions.new_span_id()
         self.over = False
         self.process = os.getpid()

@@ -69,7 +69,7 @@ class Prefilter:
         if _may_hold_a_secret(joined, known, detectors=self._texts):
             return False
         numbers = len(parts) > 1 or int in contents.kinds
-        return not (numbers and _may_hold_a_card(plain.data))
+        return not (numbers and _may_hold_a_card(plain))
 
     def _are_clean(self, keys: Iterable[str]) -> bool:
         for key in keys:
@@ -106,9 +106,10 @@ def _may_hold_a_secret(
     )
 
 
-def _may_hold_a_card(data: bytes) -> bool:
+def _may_hold_a_card(plain: Plain) -> bool:
     """Whether a number somewhere in the JSON text may be that of a payment card."""
-    return _LONG_NUMBER in data.translate(_DIGITS) and _CARD.search(data) is not None
+    shape = plain.shape or plain.data.translate(_DIGITS)  # texts may hold JSON with numbers
+    return _LONG_NUMBER in shape and _CARD.search(plain.data) is not None
 
 
 def _with_nested(contents: Contents) -> list[Contents] | None:
