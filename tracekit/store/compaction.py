@@ -26,7 +26,7 @@ from tracekit.store.types import Compacted
 
 SMALL_ROWS = 200_000
 """A batch with fewer rows is joined with others."""
-GROUP_ROWS = 1_000_000
+GROUP_ROWS = 500_000
 GROUP_BYTES = 256 << 20
 """A joined batch is made in memory: no more than so many rows, and bytes on disk."""
 
