@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,7 +29,8 @@ from tracekit.events import (
     ToolCallBegun,
     ToolCallEnded,
 )
-from tracekit.journal import Journal, read_journal
+from tracekit.journal import Journal
+from tracekit.journal_reading import read_journal
 from tracekit.sampling import KEEP_IF, Sampling
 from tracekit.store import Store, open_store
 from tracekit.store.places import journal_folder
@@ -434,6 +436,7 @@ def test_a_busy_process_is_sifted_while_it_records(store: Store) -> None:
     )
     while child.poll() is None:
         store.settle()
+    assert child.returncode == -signal.SIGKILL
     settled(store)
     assert runs(store) == {f"run-{k}-{n}" for k in range(3) for n in range(0, 40, 4)}
     assert all(len(store.events(run_id)) == 3 for run_id in runs(store))
