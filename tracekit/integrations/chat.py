@@ -15,6 +15,7 @@ from tracekit.errors import InvalidJson, NotReplayable
 
 _NAMES = ("role", "type", "id", "index")
 """Fields of a delta that are sent whole; other strings arrive in pieces."""
+_LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 _DERIVED = ("parsed", "parsed_arguments")
 """Fields that the client adds to what the provider sent."""
 
@@ -84,18 +85,24 @@ class EventLines:
     """Reads the chunks out of the bytes of an event stream, however they are cut."""
 
     _rest: bytes = b""
+    done: bool = False
+    """Whether the stream has said that it is over; readers stop there, before its last byte."""
 
     def feed(self, data: bytes) -> Iterator[dict[str, Any]]:
         """Yield the chunks that are complete with ``data``."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            if not line.startswith(b"data:") or line.strip() == b"data: [DONE]":
+            if not line.startswith(b"data:"):
+                continue
+            if line[5:].strip() == b"[DONE]":
+                self.done = True
                 continue
             try:
                 chunk = parse_json(line[5:].decode("utf-8", "replace").strip())
             except InvalidJson:
                 continue  # the client reports it; here it only says nothing
             if isinstance(chunk, dict):
+                self.done = self.done or chunk.get("type") in _LAST_EVENTS
                 yield chunk
 
 

@@ -64,12 +64,8 @@ def _wrapped_sync(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, cast_to, options, *args, **kwargs)
         if asked.step.answered:
             return self._process_response(**asked.answer(self, cast_to, options, kwargs))
-        try:
-            with asked.step.active():
-                result = original(self, cast_to, options, *args, **kwargs)
-        except BaseException as error:
-            asked.step.fail(error)
-            raise
+        with asked.sending():
+            result = original(self, cast_to, options, *args, **kwargs)
         return _observed(asked, result)
 
     return request
@@ -82,12 +78,8 @@ def _wrapped_async(original: Callable[..., Any]) -> Callable[..., Any]:
             return await original(self, cast_to, options, *args, **kwargs)
         if asked.step.answered:
             return await self._process_response(**asked.answer(self, cast_to, options, kwargs))
-        try:
-            with asked.step.active():
-                result = await original(self, cast_to, options, *args, **kwargs)
-        except BaseException as error:
-            asked.step.fail(error)
-            raise
+        with asked.sending():
+            result = await original(self, cast_to, options, *args, **kwargs)
         return _observed(asked, result)
 
     return request
@@ -99,6 +91,16 @@ class _Asked:
 
     step: Step
     api: Api
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Be what runs, and record an error."""
+        try:
+            with self.step.active():
+                yield
+        except BaseException as error:
+            self.step.fail(error)
+            raise
 
     def end(self, response: JsonValue, **marks: JsonValue) -> None:
         """Record what came back."""
@@ -210,6 +212,9 @@ def _harmless(step: Step) -> Iterator[None]:
         step.recorder.lost += 1
 
 
+_OVER = object()
+
+
 @dataclass
 class _Reading:
     """A stream that the caller reads, chunk by chunk."""
@@ -218,6 +223,8 @@ class _Reading:
     seen: Accumulator
     busy: bool = False
     """Whether the client is fetching; then a response that closes is one that has ended."""
+    events: bool = True
+    """Whether it comes in events."""
 
     @property
     def step(self) -> Step:
@@ -226,10 +233,8 @@ class _Reading:
 
     def watch(self, stream: Any) -> None:
         """Record what ``stream`` yields, where it stands."""
-        if isinstance(stream, openai.Stream):
-            stream._iterator = self._items(stream._iterator)
-        else:
-            stream._iterator = self._async_items(stream._iterator)
+        read = self.read if isinstance(stream, openai.Stream) else self.read_async
+        stream._iterator = read(stream._iterator, self._take)
         self.watch_closing(stream.response)
 
     def watch_closing(self, response: Any) -> None:
@@ -253,54 +258,67 @@ class _Reading:
 
     def finish(self, *, complete: bool) -> None:
         """The stream is over."""
-        marks: dict[str, JsonValue] = {"stream": True}
-        if not complete:
-            marks["partial"] = True
         if not self.step.operation.over:
             with _harmless(self.step):
-                self.asked.end(self.seen.response(), **marks)
+                self.asked.end(self.so_far(), **self._marks(complete=complete))
 
-    def _items(self, source: Iterator[Any]) -> Iterator[Any]:
-        try:
+    def so_far(self) -> JsonValue:
+        """What was read."""
+        return self.seen.response()
+
+    def _marks(self, *, complete: bool) -> dict[str, JsonValue]:
+        marks = {"stream": self.events, "partial": not complete}
+        return {name: True for name, is_so in marks.items() if is_so}
+
+    def read(self, source: Iterator[Any], take: Callable[[Any], None]) -> Iterator[Any]:
+        """Hand on what ``source`` gives, and take it in."""
+        with self._whole():
             while True:
-                self.busy = True
-                try:
-                    with self.step.active():
-                        item = next(source)
-                except StopIteration:
+                with self._fetching():
+                    item = next(source, _OVER)
+                if item is _OVER:
                     break
-                self.busy = False
-                self._take(item)
+                take(item)
                 yield item
+
+    async def read_async(
+        self, source: AsyncIterator[Any], take: Callable[[Any], None]
+    ) -> AsyncIterator[Any]:
+        """Do the same on an event loop."""
+        with self._whole():
+            while True:
+                with self._fetching():
+                    item = await anext(source, _OVER)
+                if item is _OVER:
+                    break
+                take(item)
+                yield item
+
+    @contextmanager
+    def _fetching(self) -> Iterator[None]:
+        self.busy = True
+        with self.step.active():
+            yield
+        self.busy = False
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Record how the reading ends: at the end, before it, or with an error."""
+        try:
+            yield
         except GeneratorExit:
-            self.busy = False
             self.finish(complete=False)
             raise
         except BaseException as error:
-            self.step.fail(error)
+            self.fail(error)
             raise
         self.finish(complete=True)
 
-    async def _async_items(self, source: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        try:
-            while True:
-                self.busy = True
-                try:
-                    with self.step.active():
-                        item = await anext(source)
-                except StopAsyncIteration:
-                    break
-                self.busy = False
-                self._take(item)
-                yield item
-        except GeneratorExit:
-            self.busy = False
-            self.finish(complete=False)
-            raise
-        except BaseException as error:
+    def fail(self, error: BaseException) -> None:
+        """The stream broke off, or its reader was cancelled."""
+        if not self.step.operation.over:
+            self.step.fields["attributes"] = self._marks(complete=False)
             self.step.fail(error)
-            raise
-        self.finish(complete=True)
 
     def _take(self, item: Any) -> None:
         with _harmless(self.step):
@@ -317,7 +335,6 @@ class _RawReading(_Reading):
 
     lines: chat.EventLines = field(default_factory=chat.EventLines)
     body: bytearray = field(default_factory=bytearray)
-    events: bool = False
 
     def watch(self, response: Any) -> None:
         """Record what is read of ``response``."""
@@ -326,18 +343,20 @@ class _RawReading(_Reading):
             self._feed(response.content)
             self.finish(complete=True)
             return
-        response.iter_bytes = functools.partial(self._bytes, response.iter_bytes)
-        response.aiter_bytes = functools.partial(self._async_bytes, response.aiter_bytes)
+        read, read_async = response.iter_bytes, response.aiter_bytes
+        response.iter_bytes = lambda *args, **kw: self.read(read(*args, **kw), self._feed)
+        response.aiter_bytes = lambda *args, **kw: self.read_async(
+            read_async(*args, **kw), self._feed
+        )
         self.watch_closing(response)
 
     def finish(self, *, complete: bool) -> None:
         """The response is read, or will not be."""
-        if self.events:
-            super().finish(complete=complete)
-        elif not self.step.operation.over:
-            marks: dict[str, JsonValue] = {} if complete else {"partial": True}
-            with _harmless(self.step):
-                self.asked.end(_parsed(bytes(self.body)), **marks)
+        super().finish(complete=complete or self.lines.done)
+
+    def so_far(self) -> JsonValue:
+        """What was read."""
+        return super().so_far() if self.events else _parsed(bytes(self.body))
 
     def _feed(self, data: bytes) -> None:
         if not self.events:
@@ -346,28 +365,6 @@ class _RawReading(_Reading):
         with _harmless(self.step):
             for chunk in self.lines.feed(data):
                 self.add(chunk)
-
-    def _bytes(
-        self, read: Callable[..., Iterator[bytes]], *args: Any, **kw: Any
-    ) -> Iterator[bytes]:
-        self.busy = True
-        for data in read(*args, **kw):
-            self._feed(data)
-            self.busy = False
-            yield data
-            self.busy = True
-        self.finish(complete=True)
-
-    async def _async_bytes(
-        self, read: Callable[..., AsyncIterator[bytes]], *args: Any, **kw: Any
-    ) -> AsyncIterator[bytes]:
-        self.busy = True
-        async for data in read(*args, **kw):
-            self._feed(data)
-            self.busy = False
-            yield data
-            self.busy = True
-        self.finish(complete=True)
 
 
 def _parsed(body: bytes) -> JsonValue:
