@@ -99,7 +99,9 @@ def say(
         return
     if not shape.ended:
         seq = said["seq"]
-        attributes["tracekit.event.id"] = _event_id(shape.event_type, said, seq)
+        attributes["tracekit.event.id"] = _event_id(
+            shape.event_type, said["trace_id"], said["span_id"], seq
+        )
         attributes["tracekit.seq"] = seq
     for column, attribute in shape.columns:
         value = said.get(column)
@@ -145,12 +147,12 @@ class CallAttributes:
 
     def of_begin(self, trace_id: str, span_id: str, seq: int, digest: str) -> dict[str, Any]:
         """Give those of the begin, which keeps a value with this digest."""
-        made = dict(self._begins)
-        said = {"trace_id": trace_id, "span_id": span_id}
-        made["tracekit.event.id"] = _event_id(self._begun.event_type, said, seq)
+        shape = self._begun
+        made = self._begins.copy()
+        made["tracekit.event.id"] = _event_id(shape.event_type, trace_id, span_id, seq)
         made["tracekit.seq"] = seq
-        if self._begun.digest is not None:
-            made[self._begun.digest[1]] = digest
+        if shape.digest is not None:
+            made[shape.digest[1]] = digest
         return made
 
     def of_end(self, digest: str) -> dict[str, Any]:
@@ -181,9 +183,8 @@ def _say_kept(
         content |= _content(kind, said, value)
 
 
-def _event_id(event_type: str, said: Mapping[str, Any], seq: int) -> str:
+def _event_id(event_type: str, trace_id: str, span_id: str, seq: int) -> str:
     """The same as ``event_id`` gives; ids of ours are plain, so the key needs no writer of JSON."""
-    trace_id, span_id = said["trace_id"], said["span_id"]
     if not (trace_id.isalnum() and trace_id.isascii()):
         return event_id("tracekit", trace_id, span_id, event_type, seq)
     key = f'tracekit/event/v1\n["tracekit","{trace_id}","{span_id}","{event_type}",{seq}]'

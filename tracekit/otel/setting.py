@@ -19,15 +19,19 @@ _PARTS = {"_dict", "_lock", "_immutable", "maxlen", "max_value_len"}
 
 def put_attributes(span: Span, said: dict[str, Any]) -> None:
     """Set attributes whose values are sound: no other types than the SDK itself would keep."""
-    if _known(type(span)):
+    if type(span) is _sdk_span or _known(type(span)):
         kept = span._attributes  # type: ignore[attr-defined]  # of the SDK's span, checked
         most = kept.maxlen
-        if kept.max_value_len is None and (most is None or len(kept) + len(said) <= most):
+        if kept.max_value_len is None and (most is None or len(kept._dict) + len(said) <= most):
             with kept._lock:
                 if not kept._immutable:
                     kept._dict.update(said)
                     return
     span.set_attributes(said)
+
+
+_sdk_span: type[Span] | None = None
+"""The class of the SDK's spans, where they keep attributes as is known here."""
 
 
 @functools.cache
@@ -37,13 +41,11 @@ def _known(kind: type[Span]) -> bool:
         return False
     from opentelemetry.attributes import BoundedAttributes
 
+    global _sdk_span  # the SDK has one such class
     made = BoundedAttributes(immutable=False)
-    return vars(made).keys() >= _PARTS and type(made._dict) is dict
-
-
-def span_attributes(span: Span) -> dict[str, Any]:
-    """What ``span`` says so far, where it can be read."""
-    return dict(getattr(span, "attributes", None) or {})
+    known = vars(made).keys() >= _PARTS and type(made._dict) is dict
+    _sdk_span = kind if known else _sdk_span
+    return known
 
 
 _unread: tuple[object, object] = (None, None)

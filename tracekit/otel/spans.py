@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextvars import Token
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tracekit.canonical import JsonValue
@@ -21,7 +22,7 @@ from tracekit.events import Fact
 from tracekit.otel.carriers import RUN_ID_KEY, inherited
 from tracekit.otel.details import Content, content_wanted, emit_details
 from tracekit.otel.outgoing import HasValue, as_text, say
-from tracekit.otel.setting import put_attributes, read_at_start, span_attributes
+from tracekit.otel.setting import put_attributes, read_at_start
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -99,20 +100,39 @@ def sent_content() -> Content | None:
     return _content
 
 
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
 class OpenSpan:
     """A span that is under way. Ids are None where the program gave none."""
 
-    __slots__ = ("_content", "_ended", "_recording", "_said", "context", "kind", "span", "span_id")
+    __slots__ = (
+        "_content",
+        "_ended",
+        "_first",
+        "_recording",
+        "_said",
+        "context",
+        "kind",
+        "span",
+        "span_id",
+    )
 
     def __init__(
-        self, span: Span | None, context: Context | None, kind: str, span_id: str | None
+        self,
+        span: Span | None,
+        context: Context | None,
+        kind: str,
+        span_id: str | None,
+        first: Mapping[str, str] = _NOTHING,
     ) -> None:
         self.span = span
         self.context = context
         self.kind = kind
         self.span_id = span_id
-        self._ended = span is None
+        self._first = first
         self._recording = span is not None and span.is_recording()
+        self._ended = span is None
         self._said: dict[str, Any] = {}
         self._content: dict[str, JsonValue] | None = None if _content is None else {}
 
@@ -142,10 +162,12 @@ class OpenSpan:
         if self._recording:
             say(self._said, fact, kept, self._content)
 
-    def say(self, attributes: Mapping[str, Any]) -> None:
-        """Let it say these, too."""
-        if self._recording:
+    def say(self, attributes: dict[str, Any]) -> None:
+        """Let it say these, too; it takes them over."""
+        if self._said:
             self._said.update(attributes)
+        else:
+            self._said = attributes
 
     def end(self, attributes: Mapping[str, Any], *, error_type: str | None = None) -> None:
         """Close it; the second time does nothing."""
@@ -154,8 +176,7 @@ class OpenSpan:
             return
         self._ended = True
         if span.is_recording():
-            said = self._said
-            said.update(attributes)
+            said = self._said = {**self._first, **self._said, **attributes}
             if self.kind == "policy" and (policy := said.get("tracekit.policy.id")):
                 span.update_name(f"{_VERBS['policy']} {policy}")
             if error_type is not None:
@@ -169,7 +190,7 @@ class OpenSpan:
     def _add_content(self, span: Span, content: dict[str, JsonValue]) -> None:
         where = _content or Content()
         if where.events and self.kind == "llm_call":
-            emit_details(self.context, {**span_attributes(span), **self._said, **content})
+            emit_details(self.context, {**self._said, **content})
         if where.spans:
             self._said |= as_text(content)
 
@@ -204,7 +225,11 @@ def start_span(
         if not _provided:
             return NO_SPAN
         above = (inherited() or above) if parent is None else above
-    span = _started(api.tracer, kind, name, provider, above)
+    title, span_kind, first = _prepared(kind, name, provider)
+    if read_at_start(api.tracer):
+        span = api.tracer.start_span(title, above, span_kind, first)
+    else:  # it costs less to put them on with all the rest
+        span = api.tracer.start_span(title, above, span_kind)
     ids = span.get_span_context()
     if not ids.is_valid:
         return NO_SPAN
@@ -213,18 +238,7 @@ def start_span(
         context = api.with_baggage(RUN_ID_KEY, run_id, context)
     # Without an SDK the API hands out the span above once more; that id is not ours.
     own = None if ids.span_id == outer.span_id else f"{ids.span_id:016x}"
-    return OpenSpan(span, context, kind, own)
-
-
-def _started(
-    tracer: Tracer, kind: str, name: str | None, provider: str | None, above: Context | None
-) -> Span:
-    title, span_kind, attributes = _prepared(kind, name, provider)
-    if read_at_start(tracer):
-        return tracer.start_span(title, above, span_kind, attributes)
-    span = tracer.start_span(title, above, span_kind)
-    put_attributes(span, attributes)
-    return span
+    return OpenSpan(span, context, kind, own, first)
 
 
 @functools.lru_cache(maxsize=1024)
