@@ -22,7 +22,8 @@ import tracekit
 from benchmarks.figures import Line
 from tracekit.configuration import recording_to
 from tracekit.events import Fact, Payload, ToolCallBegun, ToolCallEnded
-from tracekit.journal import Journal, read_journal
+from tracekit.journal import Journal
+from tracekit.journal_reading import read_journal
 from tracekit.recorder import Recorder
 from tracekit.redact import KeyedTagger, Redactor, Rules
 from tracekit.store import open_store

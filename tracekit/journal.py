@@ -7,8 +7,6 @@ that lock knows that the owner is gone, even where its process id is in use agai
 
 A file that is full or old is followed by another one, which is there and locked before the full one
 is let go of: a process that lives always has a locked file.
-
-More than 400 lines, because what reads a line must stand beside what writes it.
 """
 
 from __future__ import annotations
@@ -21,27 +19,22 @@ import re
 import socket
 import threading
 import weakref
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from tracekit import conditions
-from tracekit.canonical import JsonValue, digest_bytes
+from tracekit.canonical import JsonValue
 from tracekit.drafts import Draft
-from tracekit.events import FACT, SCHEMA_VERSION, Blob, Fact, LossNoted
+from tracekit.events import SCHEMA_VERSION, Blob, Fact, LossNoted
+from tracekit.journal_reading import BLOB_HEAD, JSON, JSON_PAYLOAD, JournalContent
 from tracekit.sampling import KEEP_ALL, Sampling
 
 Durability = Literal["os", "disk"]
-_JSON = "application/json"
-_AS_IT_IS = b',"json":'
-"""Stands before the bytes of a JSON payload; they are read by their digest, not parsed."""
-_JSON_PAYLOAD = b'","media_type":"' + _JSON.encode() + b'"' + _AS_IT_IS
 MAX_BYTES = 32 << 20
 MAX_AGE_NS = 3_600_000_000_000
 """A file that has grown so big, or whose first fact is so old, is followed by another one."""
@@ -364,83 +357,14 @@ def _loss_line(line: bytes, count: int, *, seq: int) -> bytes:
 
 
 def _blob_line(blob: Blob) -> bytes:
-    if blob.media_type == _JSON and b"\n" not in blob.data:  # stands in the line as it is
-        return b'{"blob":{"digest":"' + blob.digest.encode() + _JSON_PAYLOAD + blob.data + b"}}\n"
+    if blob.media_type == JSON and b"\n" not in blob.data:  # stands in the line as it is
+        return BLOB_HEAD + blob.digest.encode() + JSON_PAYLOAD + blob.data + b"}}\n"
     content: dict[str, str] = {"digest": blob.digest, "media_type": blob.media_type}
     try:
         content["text"] = blob.data.decode()
     except UnicodeDecodeError:
         content["base64"] = b64encode(blob.data).decode()
     return orjson.dumps({"blob": content}) + b"\n"
-
-
-@dataclass
-class JournalContent:
-    """What could be read of one journal."""
-
-    facts: list[Fact] = field(default_factory=list)
-    blobs: dict[str, Blob] = field(default_factory=dict)
-    schema_version: int = SCHEMA_VERSION
-    sampling: Sampling = KEEP_ALL
-    """Which of its runs are to be kept."""
-    damage: list[str] = field(default_factory=list)
-    """One sentence for each line that could not be read."""
-
-
-def read_journal(path: Path) -> JournalContent:
-    """Read ``path``; a torn or damaged line is named in ``damage`` and the rest is read."""
-    content = JournalContent()
-    data = path.read_bytes()
-    lines = data.split(b"\n")
-    for number, line in enumerate(lines, 1):
-        line = line.strip(b"\0 \r")
-        if not line:
-            continue
-        try:
-            _read_line(line, content)
-        except (ValidationError, ValueError, KeyError, TypeError, AttributeError) as error:
-            torn = number == len(lines)
-            what = "the last line is torn" if torn else f"cannot be read ({_reason(error)})"
-            content.damage.append(f"{path.name}:{number}: {what}")
-    return content
-
-
-def _read_line(line: bytes, content: JournalContent) -> None:
-    if line.startswith(b'{"blob":') and line.endswith(b"}}"):
-        head, found, data = line.partition(_AS_IT_IS)
-        if found:
-            named: Any = orjson.loads(head + b"}}")
-            blob = _checked(data=data[:-2], **named["blob"])
-            content.blobs[blob.digest] = blob
-            return
-    record: Any = orjson.loads(line)
-    if "fact" in record:
-        content.facts.append(FACT.validate_python(record))
-    elif "blob" in record:
-        blob = _blob_of(**record["blob"])
-        content.blobs[blob.digest] = blob
-    elif "journal" in record:
-        content.schema_version = int(record["journal"]["schema_version"])
-        content.sampling = Sampling.read(record["journal"].get("sampling"))
-    else:
-        raise ValueError("neither a fact nor a blob")
-
-
-def _blob_of(
-    digest: str, media_type: str, text: str | None = None, base64: str | None = None
-) -> Blob:
-    data = b64decode(base64 or "", validate=True) if text is None else text.encode()
-    return _checked(digest, media_type, data)
-
-
-def _checked(digest: str, media_type: str, data: bytes) -> Blob:
-    if digest_bytes(data) != digest:
-        raise ValueError("a payload is not what its digest says")
-    return Blob(digest=digest, media_type=media_type, data=data)
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:120]
 
 
 def owner_alive(path: Path) -> bool:

@@ -19,7 +19,7 @@ from tracekit import conditions, configuration, guard
 from tracekit.configuration import recording_to
 from tracekit.contract import Contract
 from tracekit.errors import UsageError
-from tracekit.journal import read_journal
+from tracekit.journal_reading import read_journal
 from tracekit.limits import Limits
 from tracekit.recorder import Recorder
 from tracekit.sampling import KEEP_ALL, Sampling

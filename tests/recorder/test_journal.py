@@ -28,7 +28,8 @@ from tracekit.events import (
     ToolCallBegun,
     ToolCallEnded,
 )
-from tracekit.journal import Journal, owner_alive, read_journal
+from tracekit.journal import Journal, owner_alive
+from tracekit.journal_reading import read_journal
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=12)
 INTS = st.integers(-(2**63), 2**63 - 1)

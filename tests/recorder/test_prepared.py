@@ -20,7 +20,8 @@ from tracekit import conditions, prepared
 from tracekit.conditions import Conditions
 from tracekit.configuration import recording_to
 from tracekit.events import Blob, Fact
-from tracekit.journal import Journal, read_journal
+from tracekit.journal import Journal
+from tracekit.journal_reading import read_journal
 from tracekit.keeping import Keeper
 from tracekit.limits import Limits
 from tracekit.recorder import Recorder

@@ -18,7 +18,8 @@ from tests.recorder.record_kit import everything, recording, redactor
 from tracekit import configuration
 from tracekit.configuration import recorder
 from tracekit.events import Blob, Event, Fact
-from tracekit.journal import Journal, read_journal
+from tracekit.journal import Journal
+from tracekit.journal_reading import read_journal
 from tracekit.recorder import Recorder
 from tracekit.redact import Redactor, Rules
 from tracekit.rows import rows_from_facts

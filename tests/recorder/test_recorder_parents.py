@@ -334,7 +334,8 @@ def test_a_run_held_open_by_a_generator_may_be_closed_elsewhere() -> None:
 def test_garbage_collected_in_the_middle_of_a_write_a_generator_ends_its_step(
     tmp_path: Any,
 ) -> None:
-    from tracekit.journal import Journal, read_journal
+    from tracekit.journal import Journal
+    from tracekit.journal_reading import read_journal
 
     @tracekit.tool(name="items")
     def items() -> Iterator[int]:

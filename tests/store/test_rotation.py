@@ -15,7 +15,8 @@ import pytest
 import tracekit.store.settling as settling
 from tests.store.made import NOON, facts
 from tracekit.events import EvidenceNoted, PolicyNoted
-from tracekit.journal import Journal, owner_alive, read_journal
+from tracekit.journal import Journal, owner_alive
+from tracekit.journal_reading import read_journal
 from tracekit.store import Settled, Store, open_store
 from tracekit.store.folder import Folder
 from tracekit.store.places import journal_folder

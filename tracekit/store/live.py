@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracekit.events import SCHEMA_VERSION, Blob, Event
-from tracekit.journal import JournalContent, owner_alive, read_journal
+from tracekit.journal import owner_alive
+from tracekit.journal_reading import JournalContent, read_journal
 from tracekit.rows import rows_from_facts
 from tracekit.store.folder import Folder
 from tracekit.store.types import Problem

@@ -11,7 +11,7 @@ from tracekit.canonical import JsonValue
 from tracekit.chains import references
 from tracekit.errors import UsageError
 from tracekit.events import Blob, RunRow
-from tracekit.journal import read_journal
+from tracekit.journal_reading import read_journal
 from tracekit.store.finding import named_blobs
 from tracekit.store.folder import Folder
 from tracekit.store.live import Live

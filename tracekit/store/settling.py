@@ -19,13 +19,8 @@ from pathlib import Path
 
 from tracekit.conditions import Conditions
 from tracekit.events import SCHEMA_VERSION, Blob, Event, Fact
-from tracekit.journal import (
-    JournalContent,
-    owner_alive,
-    part_of,
-    read_journal,
-    writer_of,
-)
+from tracekit.journal import owner_alive, part_of, writer_of
+from tracekit.journal_reading import JournalContent, read_journal
 from tracekit.store.folder import Folder, locked, make_folder, publish
 from tracekit.store.live import join, journals
 from tracekit.store.sifting import (

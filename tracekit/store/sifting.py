@@ -21,7 +21,7 @@ from typing import Any, Literal
 from tracekit.canonical import canonical_text
 from tracekit.chains import references
 from tracekit.events import SCHEMA_VERSION, Blob, Event, Fact
-from tracekit.journal import JournalContent, read_journal
+from tracekit.journal_reading import JournalContent, read_journal
 from tracekit.sampling import KEEP_ALL, Sampling, Signs, signs_of, with_killed
 from tracekit.store.finding import named_blobs
 from tracekit.store.folder import Folder, publish
