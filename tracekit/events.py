@@ -34,7 +34,7 @@ Rung = Literal[
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Payload(_Frozen):
@@ -255,7 +255,9 @@ Ended = RunEnded | AgentEnded | SpanEnded | LlmCallEnded | ToolCallEnded | Retri
 Noted = MessageNoted | PolicyNoted | StateNoted | EvidenceNoted | MintNoted | LossNoted
 Fact = Begun | Ended | Noted
 
-FACT: TypeAdapter[Fact] = TypeAdapter(Annotated[Fact, Field(discriminator="fact")])
+FACT: TypeAdapter[Fact] = TypeAdapter(
+    Annotated[Fact, Field(discriminator="fact")], config=ConfigDict(defer_build=True)
+)
 """Reads and writes one fact as JSON."""
 
 
