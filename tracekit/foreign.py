@@ -33,7 +33,7 @@ from tracekit.events import (
 )
 from tracekit.keeping import Kept
 from tracekit.operations import RunScope, current
-from tracekit.otel.reading import Content, Reading
+from tracekit.otel.reading import Content, Reading, other_events
 from tracekit.otel.values import SpanData, keep_newest
 from tracekit.recorder import Recorder, sound_text
 
@@ -209,7 +209,10 @@ class _Writing:
         return payload
 
     def _attributes(self) -> dict[str, JsonValue]:
-        found = self.recorder.redactor.redact(dict(self.reading.attributes), scope=self.run.secrets)
+        said = dict(self.reading.attributes)
+        if events := other_events(self.span):
+            said["otel.events"] = events
+        found = self.recorder.redactor.redact(said, scope=self.run.secrets)
         whole = isinstance(found.value, dict) and found.failure is None
         kept: Mapping[str, JsonValue] = found.value if isinstance(found.value, dict) else {}
         source: dict[str, JsonValue] = {

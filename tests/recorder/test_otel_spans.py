@@ -144,6 +144,22 @@ def test_no_secret_of_a_span_is_kept() -> None:
     assert recorded.row().argument_state == "captured"
 
 
+def test_events_of_a_span_are_kept_without_secrets_and_messages_only_as_content() -> None:
+    with watched() as (recorded, tracer):
+        span = tracer.start_span("chat", attributes=ASK)
+        span.add_event("retry", {"after_s": 2, "password": "s3cret-Pa55word"}, 7)
+        span.add_event("gen_ai.user.message", {"content": "mail jo@example.com"})
+        span.add_event("for jo@example.com", {"deep": ["jo@example.com"]})
+        span.record_exception(ValueError("jo@example.com has s3cret-Pa55word"))
+        span.end()
+    kept = json.loads(recorded.row("llm_call").attributes)["otel.events"]
+    assert [event["name"] for event in kept][::2] == ["retry", "exception"]
+    assert (kept[0]["time_ns"], kept[0]["attributes"]["after_s"]) == (7, 2)
+    assert kept[2]["attributes"]["exception.type"] == "ValueError"
+    for secret in ("jo@example.com", "s3cret"):
+        assert secret not in everything(recorded)
+
+
 def test_evidence_and_policies_of_others_are_noted_as_ours_are() -> None:
     found = {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": "docs"}
     guardrail = {"openinference.span.kind": "GUARDRAIL", "output.value": "block"}

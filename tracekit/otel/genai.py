@@ -36,6 +36,10 @@ OLD_EVENTS = {
     "gen_ai.assistant.message": "assistant",
     "gen_ai.tool.message": "tool",
 }
+MESSAGES = frozenset(
+    (*OLD_EVENTS, "gen_ai.choice", "gen_ai.content.prompt", "gen_ai.content.completion")
+)
+"""Events that carry what was asked and answered."""
 
 
 def current(attributes: Mapping[str, JsonValue]) -> Fields:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
 
 from tracekit.otel.carriers import run_id_in
@@ -189,16 +189,18 @@ def span_data(span: ReadableSpan) -> SpanData:
         start_ns=span.start_time or 0,
         end_ns=span.end_time or 0,
         attributes={name: plain_value(value) for name, value in (span.attributes or {}).items()},
-        events=tuple(
-            SpanEvent(event.name, {n: plain_value(v) for n, v in (event.attributes or {}).items()})
-            for event in span.events
-        ),
+        events=tuple(_event(event) for event in span.events),
         error=span.status.status_code is StatusCode.ERROR,
         message=span.status.description,
         scope=scope.name if scope is not None else "",
         scope_version=scope.version if scope is not None else None,
         dropped=span.dropped_attributes + span.dropped_events,
     )
+
+
+def _event(event: Event) -> SpanEvent:
+    said = {name: plain_value(value) for name, value in (event.attributes or {}).items()}
+    return SpanEvent(event.name, said, event.timestamp or 0)
 
 
 def _with_logged(span: SpanData, logged: list[SpanEvent]) -> SpanData:

@@ -126,6 +126,15 @@ def read(span: SpanData) -> Reading:
     )
 
 
+def other_events(span: SpanData) -> list[JsonValue]:
+    """The events of a span that are no messages, which are read elsewhere: kept as they are."""
+    return [
+        {"name": event.name, "time_ns": event.time_ns, "attributes": dict(event.attributes)}
+        for event in span.events
+        if event.name not in genai.MESSAGES
+    ]
+
+
 class _Chosen:
     """Every field from the best convention that has it."""
 

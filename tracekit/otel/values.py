@@ -17,6 +17,7 @@ class SpanEvent:
 
     name: str
     attributes: Mapping[str, JsonValue]
+    time_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
