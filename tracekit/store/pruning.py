@@ -10,12 +10,16 @@ What a living process records is never touched: its runs stay, and so does what 
 
 from __future__ import annotations
 
+import tempfile
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,6 +29,7 @@ from tracekit.store.compaction import clean, one_table
 from tracekit.store.folder import Folder, fresh_batch_name, locked, publish
 from tracekit.store.live import Live
 from tracekit.store.parquet import ParquetStore
+from tracekit.store.queries import quoted
 from tracekit.store.reading import (
     CommittedBatch,
     Manifest,
@@ -34,10 +39,19 @@ from tracekit.store.reading import (
     rows_in,
     without_runs,
 )
-from tracekit.store.removal import Criteria, Named, Pruned, digests_in, lines_set_aside
-from tracekit.store.schema import blobs_of, write_table
+from tracekit.store.removal import (
+    Criteria,
+    Links,
+    Pruned,
+    digests_in,
+    lines_set_aside,
+    names_table,
+)
+from tracekit.store.schema import SPARED, blobs_of, write_table
 from tracekit.store.types import Store
 
+_NAMES_MEMORY = "300MB"
+"""So much of the names of values is held in memory; the rest waits on disk."""
 _NAMING = ("argument_blob", "observation_blob", "contract")
 
 
@@ -89,7 +103,8 @@ class _Plan:
     going: set[str]
     recording: set[str] = field(default_factory=set)
     damaged: set[str] = field(default_factory=set)
-    needless: set[str] = field(default_factory=set)
+    needless: pa.ChunkedArray = field(default_factory=lambda: pa.chunked_array([], pa.string()))
+    """Values that go, sorted."""
     events: int = 0
     weight: float = 0
     left: dict[str, int] = field(default_factory=dict)
@@ -149,24 +164,18 @@ def _readable(reader: Reader, batch: CommittedBatch) -> bool:
 def _weigh(plan: _Plan, live: Live, sound: list[CommittedBatch]) -> None:
     """Find the values that go with the runs, and the batches that hold something of either."""
     reader = plan.reader
-    named = Named.beside(live)
-    gone_rows = {path: 0 for batch in plan.snapshot.batches for path in batch.manifest.files}
-    for batch in plan.snapshot.batches:
-        for path in batch.files("events"):
-            for table in reader.tables(path, rows=-1, columns=["run_id", "attributes", *_NAMING]):
-                gone = _among(table["run_id"], plan.going)
-                gone_rows[path] += pc.sum(gone).as_py() or 0
-                named.going |= _names(table.filter(gone))
-                named.staying |= _names(table.filter(pc.invert(gone)))
-        for path in batch.files("blobs"):
-            for table in reader.tables(path, rows=-1, within=("media_type", [MEDIA_TYPE])):
-                named.add_links(blobs_of(table.filter(pc.equal(table["media_type"], MEDIA_TYPE))))
+    with _scratch() as base:
+        gone_rows, links = _named(plan, base), Links.beside(live)
+        for batch in plan.snapshot.batches:
+            for path in batch.files("blobs"):
+                for table in reader.tables(path, rows=-1, within=("media_type", [MEDIA_TYPE])):
+                    links.add(blobs_of(table.filter(pc.equal(table["media_type"], MEDIA_TYPE))))
+        plan.needless = links.needless(base)
     plan.events = sum(gone_rows.values())
-    plan.needless = named.needless()
     for batch in sound:
         for path in batch.files("blobs"):
             for table in reader.tables(path, rows=-1, columns=["digest"]):
-                gone_rows[path] += pc.sum(_among(table["digest"], plan.needless)).as_py() or 0
+                gone_rows[path] += pc.sum(_needless_in(plan, table)).as_py() or 0
         mine = batch.manifest.files
         if any(gone_rows[path] for path in mine) or plan.going & _runs_in([batch]):
             plan.touched.append(batch)
@@ -177,15 +186,62 @@ def _weigh(plan: _Plan, live: Live, sound: list[CommittedBatch]) -> None:
             )
 
 
-def _among(column: pa.ChunkedArray, names: Iterable[str]) -> pa.ChunkedArray:
-    return pc.is_in(column, pa.array(names, pa.string()))
+@contextmanager
+def _scratch() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a database for more names than are to be held in memory."""
+    with tempfile.TemporaryDirectory(prefix="tracekit-prune-") as folder, duckdb.connect() as base:
+        base.execute(f"SET temp_directory = {quoted(folder)}")
+        base.execute(f"SET memory_limit = '{_NAMES_MEMORY}'")
+        base.execute(f"SET disabled_optimizers = {quoted(SPARED)}")
+        yield base
 
 
-def _names(table: pa.Table) -> set[str]:
-    names = digests_in(table["attributes"].to_pylist())
+def _named(plan: _Plan, base: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """Fill ``named``: the values that runs name. Give the rows of each file that go."""
+    gone_rows = {path: 0 for batch in plan.snapshot.batches for path in batch.manifest.files}
+    base.execute("CREATE TABLE names (name VARCHAR, stays BOOLEAN)")
+    going = pa.array(sorted(plan.going), pa.string())
+    columns = ["run_id", "attributes", *_NAMING]
+    for batch in plan.snapshot.batches:
+        for path in batch.files("events"):
+            for table in plan.reader.tables(path, rows=-1, columns=columns):
+                gone = pc.is_in(table["run_id"], going)
+                gone_rows[path] += pc.sum(gone).as_py() or 0
+                for stays, rows in ((False, gone), (True, pc.invert(gone))):
+                    for names in _names(table.filter(rows)):
+                        base.register("part", pa.table({"name": names}))
+                        insert = "INSERT INTO names SELECT DISTINCT name, ?::BOOLEAN FROM part"
+                        base.execute(f"{insert} WHERE name IS NOT NULL", [stays])
+    base.execute(
+        "CREATE TABLE named AS SELECT name, bool_or(stays) AS stays FROM names GROUP BY name"
+    )
+    return gone_rows
+
+
+def _names(table: pa.Table) -> Iterator[pa.ChunkedArray]:
+    """Yield the columns of names, those in attributes included."""
+    if not table.num_rows:
+        return
     for column in _NAMING:
-        names.update(pc.unique(table[column]).to_pylist() if column in table.column_names else ())
-    return names - {None}
+        if column in table.column_names:
+            yield table[column]
+    attributes = pc.unique(table["attributes"].cast(pa.string())).to_pylist()
+    if found := digests_in(attributes):
+        yield names_table(found)["name"]
+
+
+def _needless_in(plan: _Plan, table: pa.Table) -> pa.ChunkedArray:
+    """Tell which values of a file, which stand there sorted, go."""
+    digests, all_names = table["digest"], plan.needless
+    if not table.num_rows:
+        return pc.is_in(digests, pa.array([], pa.string()))
+    begin = bisect_left(all_names, pc.min(digests).as_py(), key=_text)
+    end = bisect_right(all_names, pc.max(digests).as_py(), key=_text)
+    return pc.is_in(digests, pa.array(all_names.slice(begin, end - begin).to_pylist(), pa.string()))
+
+
+def _text(value: pa.StringScalar) -> str:
+    return str(value.as_py())
 
 
 def _commit(folder: Folder, plan: _Plan) -> None:
@@ -221,16 +277,15 @@ def _staying(plan: _Plan, path: str) -> pa.Table:
     Raises:
         OSError: it could be read a moment ago, and cannot now.
     """
-    column, gone = (
-        ("run_id", plan.going)
-        if path.startswith("events/")
-        else (
-            "digest",
-            plan.needless,
-        )
-    )
+    going = pa.array(sorted(plan.going), pa.string())
     tables = [
-        table.filter(pc.invert(_among(table[column], gone)))
+        table.filter(
+            pc.invert(
+                pc.is_in(table["run_id"], going)
+                if path.startswith("events/")
+                else _needless_in(plan, table)
+            )
+        )
         for table in plan.reader.tables(path, rows=-1, as_kept=True)
     ]
     table = pa.concat_tables(tables, promote_options="default")

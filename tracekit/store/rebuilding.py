@@ -7,7 +7,6 @@ none of them. It is put in place while the old one is held and nobody settles, w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import replace
 
 import duckdb
@@ -20,15 +19,18 @@ from tracekit.store.database import META, STORAGE, Database
 from tracekit.store.folder import flush, locked, make_folder
 from tracekit.store.queries import quoted
 from tracekit.store.reading import rows_in
-from tracekit.store.removal import DIGEST, Criteria, Named, Pruned, lines_set_aside
+from tracekit.store.removal import DIGEST, Criteria, Links, Pruned, lines_set_aside, names_table
 from tracekit.store.schema import blobs_of
 from tracekit.store.single import DuckdbStore
 
 _NEW = ".pruned"
-_NAMES = f"""
-    SELECT DISTINCT unnest([argument_blob, observation_blob, contract]
-        || regexp_extract_all(attributes::VARCHAR, '{DIGEST}')) AS name
-    FROM events %s JOIN gone USING (run_id)
+_NAMED = f"""
+    CREATE TEMP TABLE named AS SELECT name, bool_or(stays) AS stays FROM (
+        SELECT unnest([argument_blob, observation_blob, contract]
+            || regexp_extract_all(attributes::VARCHAR, '{DIGEST}')) AS name,
+            run_id NOT IN (SELECT run_id FROM gone) AS stays
+        FROM events)
+    WHERE name IS NOT NULL GROUP BY name
 """
 
 
@@ -66,14 +68,13 @@ def _planned(store: DuckdbStore, base: duckdb.DuckDBPyConnection, criteria: Crit
     lines = rows_in(base.sql("SELECT * FROM runs").to_arrow_table())
     meant = {row.run_id for row in lines if criteria.mean(row)}
     runs = meant - live.events.keys()
-    base.register("gone", _column("run_id", runs))
-    named = Named.beside(live)
-    named.going |= _texts(base, _NAMES % "SEMI")
-    named.staying |= _texts(base, _NAMES % "ANTI")
-    links = f"SELECT * FROM blobs WHERE media_type = '{MEDIA_TYPE}'"
-    for batch in base.sql(links).to_arrow_reader(500):
-        named.add_links(blobs_of(pa.Table.from_batches([batch])))
-    base.register("needless", _column("digest", named.needless()))
+    base.register("gone", names_table(runs).rename_columns(["run_id"]))
+    base.execute(_NAMED)
+    links = Links.beside(live)
+    prompts = f"SELECT * FROM blobs WHERE media_type = '{MEDIA_TYPE}'"
+    for batch in base.sql(prompts).to_arrow_reader(500):
+        links.add(blobs_of(pa.Table.from_batches([batch])))
+    base.register("needless", pa.table({"digest": links.needless(base)}))
     events = base.sql("SELECT count(*) FROM events SEMI JOIN gone USING (run_id)").fetchall()
     values = "SELECT count(*), coalesce(sum(size), 0) FROM blobs SEMI JOIN needless USING (digest)"
     count, size = base.sql(values).fetchall()[0]
@@ -85,14 +86,6 @@ def _planned(store: DuckdbStore, base: duckdb.DuckDBPyConnection, criteria: Crit
         recording=tuple(sorted(meant - runs)),
         set_aside=lines_set_aside(store.folder, runs),
     )
-
-
-def _column(name: str, values: Iterable[str]) -> pa.Table:
-    return pa.table({name: pa.array(sorted(values), pa.string())})
-
-
-def _texts(base: duckdb.DuckDBPyConnection, query: str) -> set[str]:
-    return {name for (name,) in base.execute(query).fetchall() if name is not None}
 
 
 def _replace(database: Database, base: duckdb.DuckDBPyConnection) -> None:

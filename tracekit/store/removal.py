@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import duckdb
+import pyarrow as pa
+
 from tracekit.canonical import JsonValue
 from tracekit.chains import references
 from tracekit.errors import UsageError
@@ -84,31 +87,48 @@ class Pruned:
 
 
 @dataclass
-class Named:
-    """Which values are named by runs that go and by runs that stay, and what those rest on."""
+class Links:
+    """What prompts rest on, and which values journals need: both are held whole, the rest is not.
 
-    going: set[str] = field(default_factory=set)
+    All other names stand in a database table ``named`` (``name``, ``stays``), which may be larger
+    than memory.
+    """
+
+    bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     staying: set[str] = field(default_factory=set)
-    links: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def beside(cls, live: Live) -> Named:
+    def beside(cls, live: Live) -> Links:
         """Begin with what journals hold, all of which stays."""
         made = cls(staying=set(live.blobs))
         for rows in live.events.values():
             made.staying |= named_blobs(rows) | digests_in(row.attributes for row in rows)
-        made.add_links(live.blobs.values())
+        made.add(live.blobs.values())
         return made
 
-    def add_links(self, blobs: Iterable[Blob]) -> None:
+    def add(self, blobs: Iterable[Blob]) -> None:
         """Note what prompts rest on."""
         for blob in blobs:
             if found := references(blob):
-                self.links[blob.digest] = found
+                self.bases[blob.digest] = found
 
-    def needless(self) -> set[str]:
-        """Name the values that only runs that go need."""
-        return self._with_bases(self.going) - self._with_bases(self.staying)
+    def needless(self, base: duckdb.DuckDBPyConnection) -> pa.ChunkedArray:
+        """Name the values that only runs that go need, sorted."""
+        linked = {*self.bases, *(name for names in self.bases.values() for name in names)}
+        base.register("linked", names_table(linked))
+        found = base.execute("SELECT name, stays FROM named SEMI JOIN linked USING (name)")
+        going: set[str] = set()
+        staying = set(self.staying)
+        for name, stays in found.fetchall():
+            (staying if stays else going).add(name)
+        base.register("more", names_table(self._with_bases(going)))
+        base.register("kept", names_table(self._with_bases(staying)))
+        query = """
+            (SELECT name FROM named WHERE NOT stays UNION SELECT name FROM more)
+            EXCEPT SELECT name FROM kept
+            EXCEPT SELECT name FROM named WHERE stays ORDER BY name
+        """
+        return base.sql(query).to_arrow_table()["name"]
 
     def _with_bases(self, names: set[str]) -> set[str]:
         found: set[str] = set()
@@ -117,8 +137,13 @@ class Named:
             name = waiting.pop()
             if name not in found:
                 found.add(name)
-                waiting += self.links.get(name, ())
+                waiting += self.bases.get(name, ())
         return found
+
+
+def names_table(names: Iterable[str]) -> pa.Table:
+    """Make a table of some names, for a query to join."""
+    return pa.table({"name": pa.array(sorted(names), pa.string())})
 
 
 def lines_set_aside(folder: Folder, runs: Iterable[str]) -> tuple[str, ...]:
