@@ -288,6 +288,58 @@ def test_a_name_of_something_else_stops_nothing(name: str) -> None:
     assert not fault.stops
 
 
+CHILDREN = """
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+import tracekit
+
+@tracekit.tool(effect="read")
+def look(n):
+    return n
+
+@tracekit.agent
+def work():
+    for kind in ("fork", "spawn"):
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(kind)) as pool:
+            pool.submit(look, 1).result()
+
+if __name__ == "__main__":
+    tracekit.configure(store="s", sample=tracekit.Sampling(rate=0.5, keep_if=("error",)))
+    work()
+"""
+
+
+def test_child_processes_sample_as_their_parent_does(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(CHILDREN)
+    told = subprocess.run(
+        [sys.executable, "program.py"],
+        env={**os.environ, "TRACEKIT_KEEP_IF": "write", "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert told.stderr == ""
+    said = [read_journal(path).sampling for path in (tmp_path / "s/journal").glob("*.jsonl")]
+    assert said == [Sampling(rate=0.5, keep_if=("error",))] * 3
+
+
+def test_spans_that_cannot_be_sent_out_break_nothing_where_a_variable_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    def missing(*_: Any, **__: Any) -> None:
+        raise ImportError("no exporter here")
+
+    monkeypatch.setattr("tracekit.otel.export_to", missing)
+    monkeypatch.setenv("TRACEKIT_OTLP", "http://127.0.0.1:9")
+    tracekit.configure(store=tmp_path / "s")
+    with tracekit.run(run_id="r"):
+        pay("ann")
+    assert len(open_store(tmp_path / "s").events("r")) == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "tracekit: TRACEKIT_OTLP has no effect: ImportError: no exporter here"
+    ]
+    with pytest.raises(ImportError):
+        tracekit.configure(store=tmp_path / "s", otlp="http://127.0.0.1:9")
+
+
 # --- the switch -----------------------------------------------------------------------------------
 
 
@@ -390,6 +442,17 @@ def test_the_contract_of_a_tool_is_known_while_recording_is_off() -> None:
 def test_the_page_for_operators_names_every_variable_and_no_other() -> None:
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(TRACEKIT_\w+)`", page, re.MULTILINE)) == set(VARIABLES)
+
+
+def test_what_the_page_shows_of_python_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    for block in re.findall(r"^```python[^\n]*\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", block],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_code_reads_no_variable_that_the_table_lacks() -> None:
