@@ -11,7 +11,6 @@ from tracekit.cli.diagnosis import Diagnosis
 from tracekit.cli.doctor_here import key_id_here, size_text
 from tracekit.cli.text import moment_text
 from tracekit.errors import RedactionKeyError
-from tracekit.events import SCHEMA_VERSION
 from tracekit.journal import owner_alive
 from tracekit.limits import size_of
 from tracekit.settings import read_environment
@@ -55,7 +54,8 @@ def examine_store(told: Diagnosis, path: Path) -> None:
     batches = 0 if single else len(list((path / "runs").glob("[!.]*.parquet")))
     form = "one DuckDB file" if single else f"batches: {batches:,}"
     told.facts |= {
-        "holds": f"{runs:,} runs, {events:,} events; {form}; schema {SCHEMA_VERSION}",
+        "holds": f"{runs:,} runs, {events:,} events; {form}; schema"
+        f" {_folder(store).schema_version}",
         "journals": _journals(told, path),
         "size": _size(told, path),
     }
