@@ -133,12 +133,24 @@ def attributes_bytes(attributes: Mapping[str, Any], tag: bytes) -> list[bytes]:
     written = []
     copy = getattr(attributes, "copy", None)  # the SDK's mapping gives its items slowly
     for key, value in (attributes if copy is None else copy()).items():
-        if key in _CONSTANT and type(value) is str:
-            written.append(_constant(tag, key, value))
-        else:
+        if type(value) is not str:
             body = value_bytes(value)
             written.append(_message(tag, _key(key) + b"\x12" + _number(len(body)) + body))
+        elif key in _CONSTANT:
+            written.append(_constant(tag, key, value))
+        else:
+            written.append(_text_attribute(tag, _key(key), value.encode("utf-8", "replace")))
     return written
+
+
+def _text_attribute(tag: bytes, key: bytes, text: bytes) -> bytes:
+    """One attribute that is a text, as most are, in one step where its lengths are small."""
+    size = len(text)
+    whole = len(key) + size + 4
+    if size < 126 and whole < 16_384:
+        n = _NUMBERS
+        return b"".join((tag, n[whole], key, b"\x12", n[size + 2], b"\x0a", n[size], text))
+    return _message(tag, key + _message(b"\x12", _message(b"\x0a", text)))
 
 
 @lru_cache(maxsize=2048)
