@@ -208,13 +208,17 @@ def read_environment(environ: Mapping[str, str] | None = None) -> Said:
 def redaction_rules(*more: str) -> Rules:
     """Give the rules of the environment, and ``more``: for what redacts outside a recording.
 
+    Args:
+        more: Further rules, each spelt as ``TRACEKIT_REDACT`` spells them.
+
     Raises:
-        UsageError: a variable of redaction is not understood.
+        UsageError: a variable of redaction, or one of ``more``, is not understood.
     """
     said = read_environment()
     if said.stop is not None:
         raise UsageError(said.stop.what)
-    return Rules.from_user([*more, *said.given.get("redact", ())])
+    given = [rule for text in more for rule in _rules(text)]
+    return Rules.from_user([*given, *said.given.get("redact", ())])
 
 
 def _arguments(parts: dict[str, Any]) -> dict[str, Any]:

@@ -127,7 +127,7 @@ class Step:
         return kept if end == "over" else replace(kept, types={**kept.types, "": ["stream", end]})
 
     def _without_shared_secrets(self, kept: Encoded) -> Encoded:
-        """Take out the secrets that no item shows alone; each item is redacted when it is kept."""
+        """Take out the secrets, also those that no item shows alone."""
         scope = self.operation.run.secrets
         found = self.recorder.redactor.redact_stream(kept.value, scope=scope)  # type: ignore[arg-type]  # items
         if found.failure is not None:

@@ -374,6 +374,19 @@ def _spans(text: str) -> None:
         span.record_exception(ValueError(text))
 
 
+def _logs(text: str) -> None:
+    from opentelemetry import _logs, trace
+
+    said = {"content": text, "tool_calls": [{"function": {"name": "x", "arguments": text}}]}
+    logger = _logs.get_logger("theirs")
+    with trace.get_tracer("theirs").start_as_current_span("chat") as span:
+        span.set_attribute("gen_ai.operation.name", "chat")
+        logger.emit(_logs.LogRecord(event_name="gen_ai.user.message", body=said))
+        logger.emit(_logs.LogRecord(event_name="gen_ai.tool.message", body=text))
+        choice = {"index": 0, "finish_reason": text, "message": said}
+        logger.emit(_logs.LogRecord(event_name="gen_ai.choice", body=choice))
+
+
 def _nested(text: str) -> None:
     @tracekit.agent(name="inner")
     def inner(given: Any) -> Any:
@@ -441,19 +454,24 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "idempotency key": lambda text: write(text),
     "step": lambda text: think(text),
     "other people's spans": _spans,
+    "other people's log events": _logs,
 }
 
 
 def main() -> None:
     """Plant what the plan says, each in a run of its own."""
     plan: Any = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    from opentelemetry import _logs, trace
+    from opentelemetry.sdk._logs import LoggerProvider
+
+    logs = LoggerProvider()
+    _logs.set_logger_provider(logs)
     logging.basicConfig(level=logging.DEBUG, filename="log.txt")
     tracekit.configure(otlp=plan["otlp"], otlp_content=True, service="leaky")
     for place, text in plan["planted"]:
         with tracekit.run(name=place):
             PLACES[place](text)
-    from opentelemetry import trace
-
+    logs.shutdown()
     trace.get_tracer_provider().shutdown()  # type: ignore[attr-defined]  # the SDK's
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.recorder.record_kit import everything, recording
 from tracekit import agent, llm, tool
-from tracekit.redact import KeyedTagger, Redactor, Rules, Scope
+from tracekit.redact import KeyedTagger, Redactor, Rules
 from tracekit.redact.streams import Edit, share
 
 KEY = b"a key for tests, not for secrets"
@@ -29,10 +29,7 @@ SECRETS = [
 
 
 def redacted(items: list[Any], **rules: Any) -> Any:
-    redactor = Redactor(Rules(**rules), KeyedTagger(KEY))
-    scope = Scope()
-    shared = redactor.redact_stream(items, scope=scope)
-    return redactor.redact(shared.value, scope=scope).value
+    return Redactor(Rules(**rules), KeyedTagger(KEY)).redact_stream(items).value
 
 
 def cut(text: str, *places: int) -> list[str]:
@@ -110,7 +107,7 @@ def test_rows_that_follow_each_other_are_not_glued() -> None:
 def test_a_stream_without_a_secret_stays_the_same_object() -> None:
     items: list[Any] = ["hello ", {"a": ["b"]}, 1, None, "world"]
     redactor = Redactor(Rules(), KeyedTagger(KEY))
-    assert redactor.redact_stream(items, scope=Scope()).value is items
+    assert redactor.redact_stream(items).value is items
 
 
 def test_a_rule_that_fails_on_the_whole_lets_nothing_through() -> None:
@@ -119,9 +116,17 @@ def test_a_rule_that_fails_on_the_whole_lets_nothing_through() -> None:
             raise ValueError(text)
 
     redactor = Redactor(Rules(functions=(picky,)), KeyedTagger(KEY))
-    found = redactor.redact_stream(["sec", "ret sec", "ret secret"], scope=Scope())
+    found = redactor.redact_stream(["sec", "ret sec", "ret secret"])
     assert found.failure is not None
     assert "secret" not in json.dumps(found.value)
+
+
+@pytest.mark.parametrize("place", [-10, -9])
+def test_a_stream_that_was_cut_inside_an_escape_is_settled_too(place: int) -> None:
+    said = "well, " + "".join(f"%{byte:02X}" for byte in b"DB_PASSWORD=hunter2x ") + " it is"
+    once = redacted([said[:place], said[place:]])
+    assert redacted(once) == once
+    assert Redactor(Rules(), KeyedTagger(KEY)).scan_stream(once) == []
 
 
 PIECES = st.lists(

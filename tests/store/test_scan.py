@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
@@ -146,6 +148,56 @@ def test_a_field_of_ones_own_is_a_secret_too(store: Store) -> None:
     assert _places(store) == []
     own = Rules(fields=("badge_number",))
     assert _places(store, own) == [("secret", "r", "argument/badge_number")]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        base64.b64encode(f"use {KEY}, please".encode()).decode(),
+        base64.b64encode(base64.urlsafe_b64encode(f"use {KEY}".encode())).decode(),
+        quote(f"mail {MAIL} now", safe=""),
+        quote(json.dumps({"key": base64.b64encode(KEY.encode()).decode()})),
+    ],
+)
+def test_encoded_secrets_are_found(store: Store, said: str) -> None:
+    made = run("r", calls=1)
+    blob, digest = value({"note": said})
+    call = replace(made.events[1], argument_blob=digest, argument_digest=digest)
+    store.append(Batch((made.events[0], call), (*made.blobs, blob)))
+    kind = "email" if "mail" in said else "anthropic_key"
+    assert _places(store) == [(kind, "r", "argument/note")]
+
+
+def test_secrets_in_pieces_of_a_stream_are_found(store: Store) -> None:
+    made = run("r", calls=1)
+    pieces = ["use ", KEY[:7], KEY[7:30], KEY[30:] + ", please"]
+    blob, digest = value([{"delta": {"content": piece}} for piece in pieces])
+    call = replace(
+        made.events[1],
+        observation_blob=digest,
+        observation_digest=digest,
+        attributes='{"stream":true}',
+    )
+    store.append(Batch((made.events[0], call), (*made.blobs, blob)))
+    assert _places(store) == [("anthropic_key", "r", "observation/1/delta/content")]
+
+
+def test_a_rule_of_ones_own_is_given_as_in_the_environment(path: Path) -> None:
+    store = open_store(path, create=True)
+    made = run("r", calls=1)
+    blob, digest = value({"badge": "77-1234", "note": "seen by EMP-123456", "deep": {"x": "y"}})
+    call = replace(made.events[1], argument_blob=digest, argument_digest=digest)
+    store.append(Batch((made.events[0], call), (*made.blobs, blob)))
+    rules = ["--redact", "badge", "--redact", r"re:EMP-\d+", "--redact", "$.deep.x"]
+    found = CliRunner().invoke(main, ["scan", "--store", str(path), "--json", *rules])
+    assert found.exit_code == 1
+    assert {(leak["kind"], leak["place"]) for leak in json.loads(found.output)["leaks"]} == {
+        ("secret", "argument/badge"),
+        ("pattern_1", "argument/note"),
+        ("secret", "argument/deep/x"),
+    }
+    wrong = CliRunner().invoke(main, ["scan", "--store", str(path), "--redact", "re:("])
+    assert wrong.exit_code == 2
 
 
 def test_progress_is_told(store: Store) -> None:

@@ -102,20 +102,22 @@ def _tell(done: Pruned, *, dry_run: bool) -> None:
 
 @click.command()
 @click.option(
+    "--redact",
     "--field",
-    "fields",
+    "rules",
     multiple=True,
-    metavar="NAME",
-    help="A field whose value is a secret as well: its name, or a path ($.card.number).",
+    metavar="RULE",
+    help="A secret as well: a field by its name or path ($.card.number), or re:PATTERN.",
 )
 @store_option
 @json_option
 @explained
-def scan(fields: tuple[str, ...], store: str, as_json: bool) -> None:
+def scan(rules: tuple[str, ...], store: str, as_json: bool) -> None:
     """Look for secrets in a store that nobody redacted.
 
     Looks into arguments, observations, prompts, error texts, attributes, names and tags, also into
-    what is being recorded. Tells the kind of each secret and where it stands, and nothing of it.
+    what is being recorded, into base64 and %XX, and into what the pieces of a stream add up to.
+    Tells the kind of each secret and where it stands, and nothing of it.
 
     Exits with 0 if there is none, 1 if there is any.
 
@@ -123,7 +125,7 @@ def scan(fields: tuple[str, ...], store: str, as_json: bool) -> None:
 
     \b
         tracekit scan
-        tracekit scan --field badge_number --json
+        tracekit scan --redact badge_number --redact 're:EMP-[0-9]+' --json
     """
     from tracekit.cli.text import json_report, visible
     from tracekit.settings import redaction_rules
@@ -131,7 +133,7 @@ def scan(fields: tuple[str, ...], store: str, as_json: bool) -> None:
 
     opened = open_for_reading(store)
     with counted(shown=sys.stderr.isatty(), what="runs") as progress:
-        scanning = Scan(opened, redaction_rules(*fields), progress)
+        scanning = Scan(opened, redaction_rules(*rules), progress)
         found = []
         for leak in scanning.leaks():
             found.append(leak)

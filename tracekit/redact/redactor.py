@@ -89,6 +89,7 @@ class Scope:
 
 
 _MOST_KNOWN = 256
+_MOST_PASSES = 8
 _MOST_KEYS = 4096
 _SHORTEST = 6
 """No text shorter than this is a secret by itself: a mail address, a learnt password."""
@@ -151,22 +152,35 @@ class Redactor:
             return self._failed(value, "the value is nested too deeply")
         return Redacted(result, Counter(walk.found))
 
-    def redact_stream(self, items: list[JsonValue], *, scope: Scope) -> Redacted:
-        """Return what a stream yielded without the secrets that its items share; as many items.
+    def redact_stream(self, items: list[JsonValue], *, scope: Scope | None = None) -> Redacted:
+        """Return what a stream yielded without secrets, also those that its items share.
 
-        Each item is still to be redacted by itself.
+        As many items come back, unless a rule fails: then one, without anything.
         """
         if self.idle:
             return Redacted(items, {})
+        scope = scope if scope is not None else Scope()
         found: list[str] = []
         try:
-            result, _ = redact_pieces(
-                items, lambda pieces: self._text.redact_pieces(pieces, scope.known, found)
-            )
+            return self._settled(items, scope, found)
         except Exception as error:  # noqa: BLE001  # whatever it is, nothing may get through
             failure = self._failed(items, type(error).__name__)
             return replace(failure, value=[failure.value])
-        return Redacted(result, Counter(found))
+
+    def _settled(self, items: list[JsonValue], scope: Scope, found: list[str]) -> Redacted:
+        """Redact what items share and each by itself until neither changes anything."""
+        for _ in range(_MOST_PASSES):
+            shared, places = redact_pieces(
+                items, lambda pieces: self._text.redact_pieces(pieces, scope.known, found)
+            )
+            alone = self.redact(shared, scope=scope)
+            if alone.failure is not None or not isinstance(alone.value, list):
+                raise RuleFailed("a rule failed on an item")
+            found.extend(Counter(alone.kinds).elements())
+            if not places and not alone.count:
+                return Redacted(items, Counter(found))
+            items = alone.value
+        raise RuleFailed("the redaction rules change their own output again and again")
 
     def redact_text(self, text: str, *, scope: Scope | None = None) -> str:
         """Return ``text`` without its secrets."""

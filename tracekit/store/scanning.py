@@ -6,7 +6,7 @@ a few at a time, and each value once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -87,7 +87,7 @@ class Scan:
         for row in rows:
             for kind, place in self._in_columns(row):
                 yield Leak(kind, run_id, row.event_id, place)
-        self._look_into(named_blobs(rows))
+        self._look_into(named_blobs(rows), {row.observation_blob for row in rows if _streams(row)})
         told: set[str] = set()
         for row in rows:
             for side, column in _SIDES.items():
@@ -115,15 +115,25 @@ class Scan:
             if text := getattr(row, name):
                 yield from self._found(_parsed(text), name)
 
-    def _look_into(self, names: Iterable[str]) -> None:
-        """Scan those of the values that nobody has looked into yet."""
+    def _look_into(self, names: Iterable[str], streams: Container[str | None] = ()) -> None:
+        """Scan those of the values that nobody has looked into yet.
+
+        Args:
+            names: The values.
+            streams: Those of them that came in pieces.
+        """
         fresh = sorted(name for name in names if not self._knows(name))
         for chunk in _chunks(fresh, _VALUES_AT_ONCE):
             for name, blob in load_with_bases(chunk, self._unknown).items():
                 self.values += 1
                 if is_link(blob):
                     self._rests[name] = references(blob)
-                if found := list(self._found(_value(blob), "")):
+                value = _value(blob)
+                found = list(self._found(value, ""))
+                if name in streams and isinstance(value, list):
+                    shared = self._redactor.scan_stream(value)
+                    found += [(one.kind, self._without_secrets(one.pointer)) for one in shared]
+                if found:
                     self._dirty[name] = found
                 else:
                     self._clean.add(name)
@@ -161,6 +171,14 @@ class Scan:
         steps = (step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/"))
         clean = (self._redactor.redact_text(step) for step in steps)
         return "/".join(step.replace("~", "~0").replace("/", "~1") for step in clean)
+
+
+def _streams(row: Event) -> bool:
+    """Tell whether the observation of a row came in pieces."""
+    if '"stream"' not in row.attributes:
+        return False
+    said = _parsed(row.attributes)
+    return isinstance(said, dict) and said.get("stream") is True
 
 
 def _value(blob: Blob) -> JsonValue:
