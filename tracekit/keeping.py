@@ -47,6 +47,11 @@ class Kept:
             return self.prompt.value
         return self._value if self._data is None else parse_json(self._data)
 
+    @property
+    def without_messages(self) -> JsonValue:
+        """The same, but of a prompt only what stands beside its messages, which may be long."""
+        return self.value if self.prompt is None else self.prompt.prompt.rest.value
+
 
 @dataclass(slots=True)
 class Keeper:

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.sampling import Sampler, TraceIdRatioBased
 from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from tests.recorder.otlp_kit import run_program
-from tracekit.events import Payload, ToolCallBegun, event_id
+from tracekit.events import LlmCallBegun, Payload, ToolCallBegun, event_id
 from tracekit.otel.outgoing import say
 from tracekit.otel.setting import put_attributes, read_at_start
 
@@ -134,3 +134,24 @@ def test_a_provider_that_is_set_up_later_is_noticed_and_until_then_nothing_is_lo
     assert alone == [False, False]
     assert (with_api, called, late) == (False, True, True)
     assert spans == ["execute_tool look"]
+
+
+class _Prompt:
+    """A prompt that nobody should put together."""
+
+    @property
+    def without_messages(self) -> Any:
+        return {"messages": None, "temperature": 0.5, "stop": ["."]}
+
+    @property
+    def value(self) -> Any:
+        raise AssertionError("its messages were read")
+
+
+def test_the_messages_of_a_prompt_are_not_read_where_no_content_is_wanted() -> None:
+    stamp = {"writer": "w", "seq": 1, "timestamp_ns": 1, "trace_id": "a" * 32, "span_id": "b" * 16}
+    fact = LlmCallBegun(**stamp, run_id="r", actor="ask", argument=Payload(state="captured"))
+    said: dict[str, Any] = {}
+    say(said, fact, _Prompt(), None)
+    assert said["gen_ai.request.temperature"] == 0.5
+    assert said["gen_ai.request.stop_sequences"] == (".",)

@@ -43,6 +43,10 @@ class HasValue(Protocol):
     def value(self) -> JsonValue:
         """The redacted value; reading it may cost."""
 
+    @property
+    def without_messages(self) -> JsonValue:
+        """The same, of a prompt without its messages; reading it costs little."""
+
 
 _COLUMNS = {
     "provider": "gen_ai.provider.name",
@@ -116,7 +120,8 @@ def say(
         attributes["gen_ai.tool.type"] = "function"
     # A value may be long, and of most nothing is said.
     if kept is not None and (content is not None or kind is LlmCallBegun or kind is LlmCallEnded):
-        _say_kept(attributes, kind, said, kept.value, content)
+        value = kept.without_messages if content is None else kept.value
+        _say_kept(attributes, kind, said, value, content)
 
 
 def _said(fact: Fact | Draft) -> tuple[type[Fact], Mapping[str, Any]]:
