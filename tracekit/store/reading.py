@@ -194,8 +194,7 @@ class Reader:
         Raises:
             Retired: the file is gone, and what is committed has changed.
         """
-        full = self.folder.path / path
-        known = self._footers.get(path)
+        full, known = self.folder.path / path, self._footers.get(path)
         if known is not None and not _groups(known, within):
             return
         try:
