@@ -157,6 +157,25 @@ def _add_done_callback(original: Callable[..., Any]) -> Callable[..., Any]:
     return add_done_callback
 
 
+def _runner_run(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A runner has a context of its own, which is that of the place where it was made."""
+
+    def run(self: Any, coro: Any, *, context: Any = None) -> Any:
+        operation = current()
+        if operation is None or context is not None:
+            return original(self, coro, context=context)
+        with nothing_under_way():
+            self.get_loop()  # what it keeps outlives the run that is open now
+        here = active(operation)
+        self._context.run(here.__enter__)
+        try:
+            return original(self, coro)
+        finally:
+            self._context.run(here.__exit__, None, None, None)
+
+    return run
+
+
 # --- processes ------------------------------------------------------------------------------------
 
 
@@ -255,6 +274,7 @@ _DOORS: Mapping[str, tuple[str, Mapping[str, Door]]] = {
     "threading": ("Thread", {"start": _thread_start}),
     _THREAD_POOLS: ("ThreadPoolExecutor", {"submit": _thread_submit}),
     "concurrent.futures._base": ("Future", {"add_done_callback": _add_done_callback}),
+    "asyncio.runners": ("Runner", {"run": _runner_run}),
     "multiprocessing.process": ("BaseProcess", {"start": _process_start}),
     "concurrent.futures.process": ("ProcessPoolExecutor", {"submit": _process_submit}),
     "multiprocessing.pool": ("Pool", dict.fromkeys(_POOL_METHODS, _pool_method)),

@@ -149,6 +149,27 @@ async def test_two_runs_on_one_event_loop_are_not_mixed_up(road: Work) -> None:
     _assert_each_has_its_own(recorded, 3)
 
 
+def test_a_runner_that_serves_several_runs_keeps_none_of_them() -> None:
+    @tracekit.agent(name="agent")
+    def agent(n: int, loop: asyncio.Runner) -> int:
+        return loop.run(fetch(n))
+
+    with recording() as recorded, asyncio.Runner() as loop:
+        assert [agent(n, loop) for n in (100, 200)] == [1000, 2000]
+        assert loop.run(fetch(3)) == 30
+        with pytest.raises(RuntimeError, match="running event loop"):
+            loop.run(_within(loop))
+    assert recorded.tree() == [["agent", "fetch"], ["agent", "fetch"], "fetch"]
+
+
+async def _within(loop: asyncio.Runner) -> None:
+    waiting = asyncio.sleep(0)
+    try:
+        loop.run(waiting)
+    finally:
+        waiting.close()
+
+
 # --- threads --------------------------------------------------------------------------------------
 
 

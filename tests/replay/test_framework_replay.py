@@ -21,7 +21,7 @@ pytest.importorskip("langchain_openai", reason="langchain-openai is not installe
 from fixtures.agents import approval_graph as approval
 from fixtures.agents import oncall_graph as oncall  # only where the packages are
 
-SHAPES = ("hasty", "hasty_async", "hasty_graph")
+SHAPES = ("hasty", "hasty_async", "hasty_graph", "hasty_react", "hasty_streamed")
 TOOLS = ["query_logs", "query_metrics", "roll_back"]
 
 
@@ -47,12 +47,13 @@ def store(server: ModelServer, executions: Path) -> Path:
     """A store with one run of each agent."""
     folder = executions.parent
     tracekit.configure(store=folder / "store")
-    for name in (*SHAPES, "careful"):
-        with tracekit.run(run_id=name):
-            agent = getattr(oncall, name)
-            said = agent(oncall.QUESTION)
-            said = asyncio.run(said) if asyncio.iscoroutine(said) else said
-            assert "database connection pool" in said
+    with asyncio.Runner() as loop:  # LangChain keeps connections, which belong to one loop
+        for name in (*SHAPES, "careful", "forgiving"):
+            with tracekit.run(run_id=name):
+                agent = getattr(oncall, name)
+                said = agent(oncall.QUESTION)
+                said = loop.run(said) if asyncio.iscoroutine(said) else said
+                assert "database connection pool" in said
     tracekit.configure(store=folder / "elsewhere")
     return folder / "store"
 
@@ -107,6 +108,25 @@ def test_a_recorded_run_replays_to_its_end_and_nothing_is_executed(
     assert (executions.read_text(), len(server.requests)) == (before, asked)
 
 
+def test_errors_that_a_tool_node_tells_the_model_are_told_it_again(
+    store: Path, server: ModelServer, executions: Path
+) -> None:
+    before, asked = executions.read_text(), len(server.requests)
+    calls = recorded(store, "forgiving").calls
+    failed = [call for call in calls if call.observation.is_error]
+    assert [(call.tool, call.observation.error_message) for call in failed] == [
+        ("query_logs", "deadline_exceeded")
+    ]
+
+    result = replay(store, "forgiving", "forgiving")
+
+    assert (result.verdict.kind, result.verdict.reasons) == ("pass", ())
+    assert result.trajectory is not None
+    assert diff(result.recorded, result.trajectory).same
+    assert len([s for s in result.answered if s.kind == "call"]) == len(calls) == 4
+    assert (executions.read_text(), len(server.requests)) == (before, asked)
+
+
 def test_a_write_that_was_not_recorded_is_refused(store: Path, executions: Path) -> None:
     before = executions.read_text()
 
@@ -118,21 +138,23 @@ def test_a_write_that_was_not_recorded_is_refused(store: Path, executions: Path)
     assert executions.read_text() == before
 
 
+@pytest.mark.parametrize("name", ["settle", "settle_async"])
 def test_a_person_in_the_middle_commands_and_artifacts_are_replayed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     executions = tmp_path / "executions"
     monkeypatch.setenv(approval.EXECUTIONS, str(executions))
     tracekit.configure(store=tmp_path / "store")
     with tracekit.run(run_id="settled"):
-        said = approval.settle("Settle it.")
+        said = getattr(approval, name)("Settle it.")
+        said = asyncio.run(said) if asyncio.iscoroutine(said) else said
     tracekit.configure(store=tmp_path / "elsewhere")
     before = executions.read_text()
     assert said == "with billing; 3 points {'points': [0, 1, 2]}; paid 42, agreed"
     assert sorted(before.split()) == ["chart", "hand_off", "pay", "pay"]
 
     result = replay_run(
-        "settled", planner="fixtures.agents.approval_graph:settle", store=tmp_path / "store"
+        "settled", planner=f"fixtures.agents.approval_graph:{name}", store=tmp_path / "store"
     )
 
     assert (result.verdict.kind, result.verdict.reasons) == ("pass", ())
