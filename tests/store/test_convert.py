@@ -84,6 +84,19 @@ def test_there_and_back_is_the_same(tmp_path: Path) -> None:
     assert _content(open_store(tmp_path / "back")) == _content(source)
 
 
+@pytest.mark.parametrize("page_values", [1, 3])
+def test_values_that_are_listed_a_page_at_a_time_all_go_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page_values: int
+) -> None:
+    source = _filled(tmp_path / "from")
+    assert source.sql("SELECT count(*) > 3 FROM payloads").rows == ((True,),)
+    monkeypatch.setattr("tracekit.store.converting._PAGE_VALUES", page_values)
+    monkeypatch.setattr("tracekit.store.converting._CHUNK_EVENTS", 1)
+
+    assert _convert(str(source.path), str(tmp_path / "to.duckdb")).exit_code == 0
+    assert _content(open_store(tmp_path / "to.duckdb")) == _content(source)
+
+
 @pytest.mark.parametrize(("before", "after"), WAYS[:2])
 def test_what_is_being_recorded_goes_along(tmp_path: Path, before: str, after: str) -> None:
     source = _filled(tmp_path / before)

@@ -12,7 +12,11 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from tracekit.errors import StoreBusy, StoreError
 from tracekit.events import Blob, Event
@@ -23,6 +27,8 @@ from tracekit.store.types import Batch, Store
 
 _CHUNK_EVENTS = 20_000
 _CHUNK_BYTES = 32 << 20
+_PAGE_VALUES = 100_000
+"""About so many values are listed at a time."""
 
 Progress = Callable[[int, int], None]
 """Called with the number of events that are done, and of all."""
@@ -112,20 +118,60 @@ def _workplace(target: Path) -> Iterator[Path]:
         os.close(fd)
 
 
+class _Waiting:
+    """The values that are not over yet: sorted digests and their sizes, packed.
+
+    There may be millions; as Python's texts and numbers they would take three times as much.
+    """
+
+    def __init__(self, source: Store) -> None:
+        count = source.sql("SELECT count(*) FROM payloads").rows[0][0]
+        digits = 0 if count <= _PAGE_VALUES else 1 if count <= 16 * _PAGE_VALUES else 2
+        bounds = [f"'sha256:{number:0{digits}x}'" for number in range(1, 16**digits)]
+        names, sizes = [np.array([], "S1")], [np.array([], np.int64)]
+        for low, high in pairwise(["''", *bounds, "'~'"]):
+            rows = source.sql(
+                "SELECT digest, size FROM payloads"
+                f" WHERE digest >= {low} AND digest < {high} ORDER BY digest"
+            ).rows
+            names.append(np.array([row[0] for row in rows], "S"))
+            sizes.append(np.array([row[1] for row in rows], np.int64))
+        self._names = np.concatenate(names)
+        self._sizes = np.concatenate(sizes)
+        self._left = np.ones(len(self._names), np.bool_)
+
+    def take(self, names: Iterable[str]) -> list[tuple[str, int]]:
+        """Give those of ``names`` that wait, with their sizes; they wait no more."""
+        wanted = np.array(sorted(name for name in names if name.isascii()), "S")
+        places = np.searchsorted(self._names, wanted)
+        places = places[places < len(self._names)]
+        found = places[self._names[places] == wanted[: len(places)]]
+        return self._give(found[self._left[found]])
+
+    def rest(self) -> list[tuple[str, int]]:
+        """Give all that wait still."""
+        return self._give(np.flatnonzero(self._left))
+
+    def _give(self, places: np.ndarray) -> list[tuple[str, int]]:
+        self._left[places] = False
+        names = [name.decode() for name in self._names[places].tolist()]
+        return list(zip(names, self._sizes[places].tolist(), strict=True))
+
+
 def _copy(source: Store, made: Store, progress: Progress) -> Converted:
-    sizes: dict[str, int] = dict(source.sql("SELECT digest, size FROM payloads").rows)
-    runs = [(row.run_id, row.events) for row in reversed(source.runs())]
+    waiting = _Waiting(source)
+    counts = "SELECT run_id, events FROM runs ORDER BY ts_start_ns NULLS FIRST, run_id"
+    runs = source.sql(counts).rows
     total = sum(count for _, count in runs)
     done = blobs = kept = 0
     for run_ids in _chunks(runs, _CHUNK_EVENTS):
         rows = source.rows_of(run_ids)
         kept += len(rows)
         events = [event for found in rows.values() for event in found]
-        named = [(digest, sizes.pop(digest)) for digest in named_blobs(events) if digest in sizes]
-        blobs += _append(source, made, events, named)
+        blobs += _append(source, made, events, waiting.take(named_blobs(events)))
         done += len(events)
         progress(done, total)
-    blobs += _append(source, made, [], list(sizes.items()))
+    blobs += _append(source, made, [], waiting.rest())
     return Converted(kept, done, blobs)
 
 
@@ -140,7 +186,7 @@ def _append(source: Store, made: Store, events: list[Event], named: list[tuple[s
     return number
 
 
-def _chunks(items: Iterable[tuple[str, int]], limit: int) -> Iterator[list[str]]:
+def _chunks(items: Iterable[tuple[Any, ...]], limit: int) -> Iterator[list[str]]:
     chunk: list[str] = []
     size = 0
     for name, weight in items:
