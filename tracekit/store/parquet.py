@@ -24,7 +24,15 @@ from tracekit.store.assembling import trajectory_of
 from tracekit.store.blobs import find_blobs
 from tracekit.store.folder import Folder
 from tracekit.store.live import Live, LiveReader, set_aside
-from tracekit.store.reading import Reader, Retired, Snapshot, catalogue, rows_in, without_runs
+from tracekit.store.reading import (
+    Reader,
+    Retired,
+    Snapshot,
+    catalogue,
+    narrowed,
+    rows_in,
+    without_runs,
+)
 from tracekit.store.schema import events_of, runs_table
 from tracekit.store.types import (
     Compacted,
@@ -76,8 +84,9 @@ class ParquetStore:
 
     def _runs(self, live: Live, snapshot: Snapshot, query: RunQuery) -> list[RunRow]:
         fresh = [run_row(self._events(live, snapshot, run_id)) for run_id in live.events]
-        stored = rows_in(without_runs(self._table(snapshot), list(live.events)))
-        return finding.select(finding.merge_newest(fresh, stored), query)
+        stored = without_runs(self._table(snapshot), list(live.events))
+        kept = rows_in(narrowed(stored, query))
+        return finding.select(finding.merge_newest(fresh, kept), query)
 
     def known_runs(self, run_ids: Iterable[str]) -> set[str]:
         """Tell which of ``run_ids`` have a run here."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from tracekit.rows import run_row
 from tracekit.store.folder import Folder
 from tracekit.store.folding import unfolded, with_twins
 from tracekit.store.schema import events_of, runs_of, runs_table
-from tracekit.store.types import Problem
+from tracekit.store.types import Problem, RunQuery
 
 MANIFEST = "tracekit.manifest"
 UNREADABLE = (pa.ArrowException, OSError, ValueError)
@@ -293,6 +293,33 @@ def without_runs(table: pa.Table, run_ids: Sequence[str]) -> pa.Table:
     if not run_ids:
         return table
     return table.filter(pc.invert(pc.is_in(table["run_id"], pa.array(run_ids, pa.string()))))
+
+
+def narrowed(table: pa.Table, query: RunQuery) -> pa.Table:
+    """Leave out catalogue rows that ``query`` cannot mean, without making rows of them."""
+    wanted = {
+        "status": query.status,
+        "agent": query.agent,
+        "task_id": query.task,
+        "source_format": query.source,
+        "replay_of": query.replay_of,
+    }
+    masks = [
+        pc.equal(table[name], value)
+        for name, value in wanted.items()
+        if value is not None and name in table.column_names
+    ]
+    if query.since is not None:
+        begun = (int(query.since.timestamp()) - 1) * 10**9
+        masks.append(pc.greater_equal(table["ts_start_ns"], begun))
+    if query.failed:
+        bad = pc.greater(pc.add(table["errors"], table["refusals"]), 0)
+        masks.append(pc.or_kleene(bad, pc.equal(table["status"], "error")))
+    if not masks:
+        return table
+    chosen = reduce(pc.and_kleene, masks)
+    few = 2 * (pc.sum(chosen).as_py() or 0) < table.num_rows  # of many, the first are soon met
+    return table.filter(chosen) if few else table
 
 
 def rows_in(table: pa.Table) -> Iterator[Any]:
