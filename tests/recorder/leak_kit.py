@@ -19,9 +19,11 @@ import string
 import sys
 from collections import namedtuple
 from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import product
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+import numpy
 import pydantic
 
 import tracekit
@@ -155,11 +157,11 @@ def needles(secret: str) -> dict[str, str]:
     for name, text in whole.items():
         found[f"{name} in a URL"] = quote(text, safe="")
         found[f"{name} in %XX"] = "".join(f"%{byte:02X}" for byte in text.encode())
-        for shift in range(3):
-            data = base64.b64encode(b" " * shift + text.encode()).decode()
+        for shift, codec in product(range(3), ("utf-8", "utf-16-le", "utf-32-le")):
+            data = base64.b64encode(b" " * shift + text.encode(codec)).decode()
             known = data[-(-shift * 8 // 6) : len(data.rstrip("=")) - 1]
-            found[f"{name} in base64 + {shift}"] = known
-            found[f"{name} in URL-safe base64 + {shift}"] = known.translate(
+            found[f"{name} in base64 of {codec} + {shift}"] = known
+            found[f"{name} in URL-safe base64 of {codec} + {shift}"] = known.translate(
                 str.maketrans("+/", "-_")
             )
     return found
@@ -414,6 +416,12 @@ PLACES: dict[str, Callable[[str], Any]] = {
     ),
     "tuple and set": lambda text: look((1, (text,)), {text}, frozenset([text])),
     "bytes": lambda text: look(f"see {text} there".encode(), bytearray(text.encode())),
+    "bytes of two and four a letter": lambda text: look(
+        f"see {text} there".encode("utf-16"), text.encode("utf-32-le"), numpy.array([text, "x"])
+    ),
+    "bytes that are no text": lambda text: look(
+        b"\xff\xfe\x00" + f"see {text} there".encode() + b"\x80\x81"
+    ),
     "path": lambda text: look(
         pathlib.PurePosixPath("x") / (quote(text, safe="") if "/" in text else text)
     ),

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tracekit.redact
+from tracekit.canonical import Encoded, decode, encode
 from tracekit.errors import UsageError
 from tracekit.redact import Finding, KeyedTagger, Redactor, Rules, Scope, placeholder_kind, scan
 from tracekit.redact.detectors import is_card
@@ -242,6 +243,38 @@ def test_a_secret_argument_is_taken_out_of_the_error_text_of_the_same_scope() ->
 def test_a_secret_learnt_late_in_a_value_is_taken_out_of_its_beginning() -> None:
     result = redactor().redact({"log": "tried hunter2", "password": "hunter2"}).value
     assert "hunter2" not in json.dumps(result)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        SAMPLES["github_token"].encode("utf-16"),
+        f"see {SAMPLES['email']} there".encode("utf-32-le"),
+        "grüße, password=hunter2x".encode("latin-1"),
+        SAMPLES["github_token"].encode() + b"\xff\x00",
+        bytes(range(128, 255)) + SAMPLES["npm_token"].encode() + bytes(20),
+        json.dumps({"a": SAMPLES["email"]}).encode(),
+    ],
+)
+def test_bytes_are_redacted_and_stay_bytes(data: bytes) -> None:
+    encoded = encode({"data": data})
+    redacted: Any = redactor().redact(encoded.value).value
+    kept: Any = decode(Encoded(redacted, encoded.types))
+    assert kept["data"] != data
+    for secret in (SAMPLES["github_token"], SAMPLES["email"], "hunter2x", SAMPLES["npm_token"]):
+        for codec in ("utf-8", "utf-16-le", "utf-32-le"):
+            assert secret.encode(codec) not in kept["data"]
+    assert redactor().redact(redacted).count == 0
+
+
+def test_bytes_in_a_secret_field_have_the_placeholder_of_the_text() -> None:
+    encoded = encode({"password": b"hunter2", "secret": b"\xff\x00\x01"})
+    redacted: Any = redactor().redact(encoded.value).value
+    kept: Any = decode(Encoded(redacted, encoded.types))
+    text: Any = redactor().redact({"password": "hunter2"}).value
+    assert kept["password"].decode() == text["password"]
+    assert placeholder_kind(kept["secret"].decode()) == "secret"
+    assert redactor().redact(redacted).count == 0
 
 
 def test_user_fields_match_by_name_in_any_case_and_by_path() -> None:

@@ -34,8 +34,9 @@ def write_base64(data: bytes, like: str) -> str:
 def begins_readably(text: str) -> bool:
     """Say whether the beginning of ``text`` says something that people read."""
     head = read_base64(text[:_HEAD]) or b""
-    return bool(head) and _mostly_readable(head)
+    return bool(head) and mostly_readable(head)
 
 
-def _mostly_readable(data: bytes) -> bool:
+def mostly_readable(data: bytes) -> bool:
+    """Say whether most of ``data`` is what people read."""
     return len(data.translate(None, _READABLE)) <= _MOST_UNREADABLE * len(data)

@@ -12,7 +12,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import quote
 
-from tracekit.redact.base64text import begins_readably, read_base64, write_base64
+from tracekit.redact.base64text import (
+    begins_readably,
+    mostly_readable,
+    read_base64,
+    write_base64,
+)
 from tracekit.redact.detectors import Look, find_tokens
 
 MOST_LAYERS = 3
@@ -32,6 +37,9 @@ class Layer(NamedTuple):
 
 
 _SHORTEST_BINARY = 64
+_ENCODINGS = {"base64": "utf-8", "latin": "latin-1", "binary": "latin-1"}
+"""What bytes are read with, by the name of the codec; of others the codec is the name."""
+_WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 _ESCAPES = re.compile("(?:%[0-9A-Fa-f]{2})+")
 _ASCII = bytes(code if code < 128 else 63 for code in range(256))
@@ -52,15 +60,14 @@ def recode(original: str, decoded: str, codec: str) -> str:
     if codec == "percent":
         kept = "".join(sorted({char for char in original if not char.isalnum() and char != "%"}))
         return quote(decoded, safe=kept)
-    return write_base64(decoded.encode("latin-1" if codec == "binary" else "utf-8"), original)
+    return write_base64(decoded.encode(_ENCODINGS.get(codec, codec), "replace"), original)
 
 
 def decode(original: str, codec: str) -> str:
     """Read what ``recode`` wrote."""
     if codec == "percent":
         return _unescaped(original)[0]
-    data = read_base64(original) or b""
-    return data.decode("latin-1" if codec == "binary" else "utf-8")
+    return (read_base64(original) or b"").decode(_ENCODINGS.get(codec, codec))
 
 
 def _base64_layers(look: Look) -> Iterator[Layer]:
@@ -78,23 +85,39 @@ def _base64_layer(text: str, begin: int, end: int) -> Layer | None:
         data = read_base64(said) if begins_readably(said) else None
         if data is None:
             continue
+        last = _even(text, start, end)
         try:
-            return Layer(start, _even(text, start, end), "base64", data.decode("utf-8"))
+            return Layer(start, last, "base64", data.decode("utf-8"))
         except UnicodeDecodeError:
-            continue
-    return _binary_layer(text, begin, end)
+            if mostly_readable(data):
+                return Layer(start, last, "latin", data.decode("latin-1"))
+    return _binary_layer(text, begin, _even(text, begin, end))
 
 
 def _binary_layer(text: str, begin: int, end: int) -> Layer | None:
-    """Return what a run says that is no text, where a token stands in it."""
+    """Return what a run says that is no plain text, where it is wide or a token stands in it."""
+    data = read_base64(text[begin:end]) or b""
+    if 4 * data.count(0) >= len(data) > 0:
+        return _wide_layer(begin, end, data)
     if end - begin < _SHORTEST_BINARY:
-        return None
-    data = read_base64(text[begin:end])
-    if data is None:
         return None
     if next(find_tokens(Look(data.translate(_ASCII).decode("ascii"))), None) is None:
         return None
-    return Layer(begin, _even(text, begin, end), "binary", data.decode("latin-1"))
+    return Layer(begin, end, "binary", data.decode("latin-1"))
+
+
+def _wide_layer(begin: int, end: int, data: bytes) -> Layer | None:
+    """Return what bytes say that write each character as two or four."""
+    for codec in _WIDE:
+        try:
+            said = data.decode(codec)
+        except UnicodeDecodeError:
+            continue
+        written = said.replace("\0", "")
+        plain = written.encode("ascii", "ignore")
+        if 5 * len(plain) >= 4 * len(written) and mostly_readable(plain):
+            return Layer(begin, end, codec, said)
+    return None
 
 
 def _even(text: str, start: int, end: int) -> int:

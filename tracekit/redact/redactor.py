@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from tracekit.redact.base64text import read_base64, write_base64
 from tracekit.redact.detectors import is_card
 from tracekit.redact.keys import TAG_LENGTH, Tagger, UnkeyedTagger
 from tracekit.redact.names import name_class, normal_name, path_matches
@@ -259,6 +260,8 @@ class _Walk:
         return self._number(value, secret=secret)
 
     def _object(self, value: dict[str, JsonValue], *, secret: bool) -> dict[str, JsonValue]:
+        if secret and value.keys() == {"$bytes"}:
+            return self._bytes(value)
         result: dict[str, JsonValue] = {}
         changed = False
         for name, item in value.items():
@@ -273,6 +276,15 @@ class _Walk:
             result[key] = new
             changed = changed or key != name or new is not item
         return result if changed else value
+
+    def _bytes(self, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """Return bytes that a field rule holds for: what stands there can be read as bytes."""
+        text = str(value["$bytes"])
+        data = read_base64(text)
+        said = text if data is None else data.decode("utf-8", "surrogateescape")
+        if (new := self._string(said, secret=True)) == said:
+            return value
+        return {"$bytes": write_base64(new.encode("utf-8", "surrogateescape"), "====")}
 
     def _array(self, value: list[JsonValue], *, secret: bool) -> list[JsonValue]:
         result: list[JsonValue] = []
