@@ -138,6 +138,8 @@ class Reader:
         if name not in self._batches:
             path = self.folder.runs / f"{name}.parquet"
             try:
+                if path.is_dir():
+                    raise KeyError(MANIFEST)
                 with pq.ParquetFile(path, page_checksum_verification=True) as file:
                     table = file.read(use_threads=False)
                 metadata = table.schema.metadata or {}
@@ -310,7 +312,7 @@ def narrowed(table: pa.Table, query: RunQuery) -> pa.Table:
         if value is not None and name in table.column_names
     ]
     if query.since is not None:
-        begun = (int(query.since.timestamp()) - 1) * 10**9
+        begun = max((int(query.since.timestamp()) - 1) * 10**9, -(1 << 63))
         masks.append(pc.greater_equal(table["ts_start_ns"], begun))
     if query.failed:
         bad = pc.greater(pc.add(table["errors"], table["refusals"]), 0)
