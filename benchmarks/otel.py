@@ -178,7 +178,7 @@ def _all_threads(folder: Path, given: dict[str, Any], answer: dict[str, Any]) ->
     times: dict[str, list[float]] = {"caller": [], "all": [], "parquet": []}
     for repeat in range(4):
         store = folder / str(repeat)
-        call = _recorded(store / "journal", Rules(), given, answer)
+        call: Any = _recorded(store / "journal", Rules(), given, answer)
         start, caller = time.process_time_ns(), 0
         for _ in range(_MANY // _CALLS):
             began = time.thread_time_ns()
@@ -202,8 +202,8 @@ def _receiver() -> Iterator[str]:
         stdout=subprocess.PIPE,
         text=True,
     )
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         yield process.stdout.readline().strip()
     finally:
         process.kill()

@@ -6,6 +6,9 @@ of the two is wanted is said by the variable that other GenAI instrumentations o
 
 from __future__ import annotations
 
+import functools
+import inspect
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
 DETAILS = "gen_ai.client.inference.operation.details"
+_log = logging.getLogger("tracekit")
 _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
@@ -44,9 +48,20 @@ def content_wanted() -> Content:
             return Content()
 
 
+@functools.cache
+def _has_events() -> bool:
+    """Whether a log record can be an event; it is said once where it cannot."""
+    from opentelemetry import _logs
+
+    found = "event_name" in inspect.signature(_logs.LogRecord.__init__).parameters
+    if not found:
+        _log.warning("this OpenTelemetry has no log events, so model calls go out as spans only")
+    return found
+
+
 def emit_details(context: Context | None, attributes: Mapping[str, Any]) -> None:
     """Emit the event of a model call, in the context of its span; without set-up logs nothing."""
-    if "opentelemetry.sdk._logs" not in sys.modules:
+    if "opentelemetry.sdk._logs" not in sys.modules or not _has_events():
         return
     from opentelemetry import _logs
 

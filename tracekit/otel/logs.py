@@ -10,16 +10,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import _logs
 from opentelemetry.sdk._logs import LoggerProvider, LogRecordProcessor
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExporter
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 
 from tracekit.otel.details import DETAILS
 from tracekit.otel.genai import OLD_EVENTS
 from tracekit.otel.values import SpanEvent, plain_value
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk._logs.export import LogRecordExporter
 
 _TAKEN = frozenset((*OLD_EVENTS, "gen_ai.choice", DETAILS))
 _OURS = "tracekit"
@@ -58,7 +61,7 @@ class TracekitLogProcessor(LogRecordProcessor):
         scope = log_record.instrumentation_scope
         record = log_record.log_record
         said: Mapping[str, Any] = record.attributes or {}
-        name = record.event_name or said.get("event.name")
+        name = getattr(record, "event_name", None) or said.get("event.name")
         if name not in _TAKEN or not record.span_id or (scope is not None and scope.name == _OURS):
             return
         body = plain_value(record.body)
