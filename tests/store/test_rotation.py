@@ -190,10 +190,10 @@ def test_a_kill_between_two_files_of_one_operation_doubles_no_row(
     class Killed(BaseException):
         pass
 
-    def retire(folder: Folder, path: Path, *rest: Any) -> bool:
+    def retire(folder: Folder, path: Path, *rest: Any, **named: Any) -> bool:
         if path.name.endswith(".p000002.jsonl"):  # it holds the end of what the first one began
             raise Killed
-        return original(folder, path, *rest)
+        return original(folder, path, *rest, **named)
 
     monkeypatch.setattr(settling, "_retire", retire)
     with pytest.raises(Killed):

@@ -299,10 +299,10 @@ def test_a_kill_in_the_middle_of_settling_loses_and_doubles_nothing(
     for allowed in range(4):
         left = iter(range(allowed))
 
-        def retire(*args: Any, left: Any = left) -> bool:
+        def retire(*args: Any, left: Any = left, **named: Any) -> bool:
             if next(left, None) is None:
                 raise Killed
-            return original(*args)
+            return original(*args, **named)
 
         monkeypatch.setattr(settling, "_retire", retire)
         with pytest.raises(Killed):
