@@ -50,7 +50,7 @@ __all__ = ["Kept", "Kind", "Operation", "Recorder", "RunScope", "active", "curre
 _log = logging.getLogger("tracekit")
 _SAID_BY_USERS = frozenset(
     ("task_id", "request_id", "tenant", "operator", "tags", "idempotency_key", "error_message",
-     "policy_id", "reason", "evidence_ids")
+     "policy_id", "reason", "evidence_ids", "versions")
 )  # fmt: skip
 """Columns whose text comes from outside, so that it is redacted like any value."""
 
@@ -283,6 +283,8 @@ class Recorder:
             return None
         if isinstance(said, (tuple, list)):
             return tuple(self._without_secrets(item, secrets) for item in said)
+        if isinstance(said, dict):
+            return self.redactor.redact(said, scope=secrets).value
         return self.redactor.redact_text(sound_text(str(said)), scope=secrets)
 
     def _put(

@@ -401,7 +401,13 @@ def _run(text: str) -> None:
     from tracekit.configuration import recorder
 
     with tracekit.run(
-        name="by hand", task=text, request=text, tenant=text, operator=text, tags=[text, "x"]
+        name="by hand",
+        task=text,
+        request=text,
+        tenant=text,
+        operator=text,
+        tags=[text, "x"],
+        versions={"prompt": text, text: "2"},
     ):
         recorder().message("user", [text])
         recorder().message("system", text)
@@ -444,7 +450,7 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "error cause": _chain,
     "error group": lambda text: _fail(ExceptionGroup(text, [ValueError(text), OSError(2, text)])),
     "input and answer": _nested,
-    "task, request, tenant, operator, tags": _run,
+    "task, request, tenant, operator, tags, versions": _run,
     "policy": lambda text: tracekit.policy("deny", rule=text, reason=f"since {text}"),
     "evidence": lambda text: tracekit.evidence("e-1", text),
     "state": lambda text: tracekit.state({"s": text}, {"s": [text, 1]}),
