@@ -108,10 +108,12 @@ def _table(
 
 def events_of(table: pa.Table) -> list[Event]:
     """Read rows back; columns that this version does not know are left out."""
-    return [
-        Event(**{**row, "evidence_ids": tuple(row.get("evidence_ids") or ())})
-        for row in _known(table, _EVENT_FIELDS).to_pylist()
-    ]
+    known = _known(table, _EVENT_FIELDS)
+    columns = {name: known[name].to_pylist() for name in known.column_names}
+    if "evidence_ids" in columns:
+        columns["evidence_ids"] = [tuple(cited or ()) for cited in columns["evidence_ids"]]
+    rows = zip(*columns.values(), strict=True)
+    return [Event(**dict(zip(columns, row, strict=True))) for row in rows]
 
 
 def runs_of(table: pa.Table) -> list[RunRow]:
