@@ -33,6 +33,7 @@ from tracekit.journal import Journal
 from tracekit.journal_reading import read_journal
 from tracekit.sampling import KEEP_IF, Sampling
 from tracekit.store import Store, open_store
+from tracekit.store.converting import convert
 from tracekit.store.places import journal_folder
 from tracekit.store.sifting import dropped_from
 
@@ -95,7 +96,7 @@ def settled(store: Store) -> None:
 
 
 def dropped(store: Store) -> tuple[int, int]:
-    found = dropped_from(store.folder)  # type: ignore[attr-defined]  # both forms have one
+    found = dropped_from(store.path)
     return found.runs, found.events
 
 
@@ -361,6 +362,17 @@ def test_compact_and_prune_sift_as_well(store: Store) -> None:
         writer.close()
     store.compact()
     assert (runs(store), dropped(store)) == (set(), (2, 4))
+
+
+@forms
+def test_a_store_that_is_converted_knows_what_was_dropped(store: Store, tmp_path: Path) -> None:
+    writer = Writer(store, NOTHING)
+    writer.run("quiet")
+    writer.run("wrote", lambda r: writer.call(r, "2", effect="write"))
+    writer.close()
+    target = tmp_path / ("made" if store.path.suffix else "made.duckdb")
+    convert(store, target, lambda path: open_store(path, create=True))
+    assert dropped(open_store(target)) == dropped(store) == (1, 2)
 
 
 @forms

@@ -113,7 +113,7 @@ def _losses(told: Diagnosis, store: Store) -> None:
     told.facts["lost"] = (
         f"events: {len(losses):,} times; values cut or kept as digests: {truncated:,}"
     )
-    dropped = dropped_from(_folder(store))
+    dropped = dropped_from(store.path)
     if dropped.events:
         told.facts["sampled"] = f"{dropped.runs:,} runs with {dropped.events:,} events were dropped"
 

@@ -23,6 +23,7 @@ from tracekit.events import Blob, Event
 from tracekit.store.finding import named_blobs
 from tracekit.store.folder import flush, make_folder
 from tracekit.store.places import is_database, journal_folder
+from tracekit.store.sifting import carry_dropped
 from tracekit.store.types import Batch, Store
 
 _CHUNK_EVENTS = 20_000
@@ -73,6 +74,7 @@ def convert(
             made.compact()
             _check(made, done)
             _publish(new, target)
+            carry_dropped(source.path, target)
             return done
     except OSError as error:
         reason = error.strerror or type(error).__name__

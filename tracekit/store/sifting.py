@@ -26,8 +26,10 @@ from tracekit.sampling import KEEP_ALL, Sampling, Signs, signs_of, with_killed
 from tracekit.store.finding import named_blobs
 from tracekit.store.folder import Folder, publish
 from tracekit.store.live import journals
+from tracekit.store.places import is_database, journal_folder
 from tracekit.store.removal import digests_in
 
+_COUNT = "dropped.json"
 Fate = Literal["keep", "wait", "drop"]
 Kept = Callable[[Iterable[str]], Set[str]]
 """Tells which of some run ids have a run in the store, or are the parent of one."""
@@ -207,9 +209,9 @@ def dropped_rows(
     return {path: Dropped(runs[path], events[path]) for path in contents}
 
 
-def dropped_from(folder: Folder) -> Dropped:
-    """Tell how much was dropped so far."""
-    said = _read_count(folder)
+def dropped_from(store: Path) -> Dropped:
+    """Tell how much was left out so far of the store at a path."""
+    said = _read_count(_place(store))
     rows = [said, *said["by_journal"].values()]
     return Dropped(sum(row["runs"] for row in rows), sum(row["events"] for row in rows))
 
@@ -220,7 +222,7 @@ def count_dropped(folder: Folder, fresh: Mapping[Path, Dropped]) -> None:
     Raises:
         OSError: it could not be noted.
     """
-    said = _read_count(folder)
+    said = _read_count(folder.path)
     going = {_key(path): dropped for path, dropped in fresh.items()}
     if not any(dropped.events for dropped in fresh.values()) and said[
         "by_journal"
@@ -241,17 +243,34 @@ def count_dropped(folder: Folder, fresh: Mapping[Path, Dropped]) -> None:
         for key, dropped in going.items()
         if dropped.events
     }
-    data = json.dumps({**said, "by_journal": stays}).encode()
-    publish([(_count_path(folder), lambda temporary: _write_bytes(temporary, data))])
+    _write_count(folder.path, {**said, "by_journal": stays})
 
 
-def _count_path(folder: Folder) -> Path:
-    return folder.path / "dropped.json"
+def carry_dropped(source: Path, target: Path) -> None:
+    """Note of the store at ``target`` what was left out of the one that it was made of.
+
+    Raises:
+        OSError: it could not be noted.
+    """
+    dropped = dropped_from(source)
+    if dropped.events:
+        counts = {"runs": dropped.runs, "events": dropped.events, "by_journal": {}}
+        _write_count(_place(target), counts)
 
 
-def _read_count(folder: Folder) -> dict[str, Any]:
+def _place(store: Path) -> Path:
+    """Where the count of a store stands."""
+    return journal_folder(store) if is_database(store) else store
+
+
+def _write_count(place: Path, said: Mapping[str, Any]) -> None:
+    data = json.dumps(said).encode()
+    publish([(place / _COUNT, lambda temporary: _write_bytes(temporary, data))])
+
+
+def _read_count(place: Path) -> dict[str, Any]:
     with suppress(FileNotFoundError, ValueError, TypeError, KeyError):
-        said = json.loads(_count_path(folder).read_bytes())
+        said = json.loads((place / _COUNT).read_bytes())
         rows = [said, *said["by_journal"].values()]
         if all(type(row[name]) is int for row in rows for name in ("runs", "events")):
             return dict(said)
