@@ -352,6 +352,11 @@ def test_numpy_arrays_and_scalars_come_back() -> None:
         numpy.array(True),
         numpy.array([1 + 2j]),
         numpy.array(["a", "bc"]),
+        numpy.array([["ä", "x\0y"], ["", "日本"]], dtype=">U5"),
+        numpy.array([b"a", b"\xff\0b"]),
+        numpy.array([], dtype="<U3"),
+        numpy.array("alone"),
+        numpy.array(["half \ud800"]),
         numpy.array(["2026-01-01"], dtype="datetime64[D]"),
         numpy.asfortranarray(numpy.eye(2)),
     ]

@@ -1,6 +1,7 @@
 """numpy arrays and scalars, for programs that use numpy; tracekit itself does not load it.
 
-An array is kept as its bytes: exact, and 8 bytes a number instead of up to 25 characters.
+An array is kept as its bytes: exact, and 8 bytes a number instead of up to 25 characters. One of
+texts is kept as texts, so that each can be read, and redacted, by itself.
 """
 
 from __future__ import annotations
@@ -51,8 +52,25 @@ def _write(encoder: Encoder, task: Task, array: Any, name: str) -> JsonValue:
         view["$unreplayable"]["size"] = array.size  # type: ignore[index,call-overload]  # made so
         return view
     encoder.tag(task, name)
+    texts = _texts(array)
+    if texts is not None and not (part := encoder.nested(texts, task.depth)).types:
+        return {"$array": part.value, "dtype": kind, "shape": list(array.shape)}
     data = base64.b64encode(_bytes(array)).decode()
     return {"$array": data, "dtype": kind, "shape": list(array.shape)}
+
+
+def _texts(array: Any) -> list[str] | None:
+    """Give the elements as texts; None where they are none, or too many."""
+    if array.dtype.kind not in "US" or array.size > _MOST_TEXTS:
+        return None
+    try:
+        items = array.ravel().tolist()
+    except ValueError:  # no characters
+        return None
+    return [item if isinstance(item, str) else item.decode("latin-1") for item in items]
+
+
+_MOST_TEXTS = 200_000
 
 
 def _bytes(array: Any) -> bytes:
@@ -111,8 +129,21 @@ def _read_array(view: Any, _rest: list[Any]) -> Any:
     dtype = numpy.lib.format.descr_to_dtype(_as_descr(view["dtype"]))
     if dtype.hasobject:
         raise ValueError("stored data never holds Python objects")
+    if isinstance(view["$array"], list):
+        return _read_texts(view["$array"], dtype).reshape(view["shape"])
     flat = numpy.frombuffer(base64.b64decode(view["$array"], validate=True), dtype=dtype)
     return flat.reshape(view["shape"]).copy()
+
+
+def _read_texts(texts: list[str], dtype: Any) -> Any:
+    """Read an array of texts; one that was redacted may need more room than it had."""
+    import numpy
+
+    items = texts if dtype.kind == "U" else [text.encode("latin-1") for text in texts]
+    size = max(map(len, items), default=0) * (4 if dtype.kind == "U" else 1)
+    if size > dtype.itemsize:
+        return numpy.array(items)
+    return numpy.array(items, dtype=dtype)
 
 
 def _read_scalar(view: Any, rest: list[Any]) -> Any:

@@ -171,7 +171,9 @@ def _mixed_words(raw: bytes, runs: list[tuple[int, int]]) -> list[tuple[int, int
     words = b""
     done = 0
     for start, end in runs:
-        if start < done or (run := raw[start:end]).islower() or run.isupper():
+        if start < done or (run := raw[start:end]).islower():
+            continue
+        if run.isupper() and _ZEROS not in run:
             continue
         if _ID.fullmatch(run):
             continue
@@ -243,6 +245,8 @@ _SHAPE = _table(lambda c: "0" if c.isdigit() else "A" if c.isupper() else c)
 _RUNS = _table(lambda c: "x" if c.isalnum() or c in "_-" else " ")
 _WORDS = _table(lambda c: "x" if c.isalnum() or c in "+/_-=" else " ")
 _LONG_RUN = b"x" * 16
+_ZEROS = b"AAA"
+"""Base64 of two zeros, as in capitals and digits of four bytes each."""
 _BACKSLASH = ord("\\")
 _ID = re.compile(rb"[a-z]{2,14}(?:[_-](?:[a-z]{1,14}|[0-9]{1,20})){0,6}[_-][A-Za-z0-9]{8,64}")
 _MANY_DIGITS = b"0" * 8

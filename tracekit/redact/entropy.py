@@ -32,8 +32,8 @@ _SPEAKS = re.compile(
     r"(?i)(?:pass(?:word|phrase|wd)|secret|credential|token|(?:api|access|private|signing|auth)"
     r"[ _-]?key)[^\n]{0,24}\Z"
 )
-_BEFORE = frozenset(" \t\n\r\"'`=:(,;[{<>|")
-_AFTER = frozenset(" \t\n\r\"'`),;]}<>|.!?\\")
+_BEFORE = frozenset("\0\ufeff \t\n\r\"'`=:(,;[{<>|")
+_AFTER = frozenset("\0 \t\n\r\"'`),;]}<>|.!?\\")
 _LABELS = ("sha256:", "sha384:", "sha512:", "h1:", "SHA256:", "md5:", "sha1:", "base64,")
 _DIGITS = frozenset("0123456789")
 
