@@ -134,7 +134,13 @@ def _told(left: Left) -> bytes:
     """What the commands say of it."""
     runs = [row.run_id for row in open_store(left.store).runs()]
     assert len(runs) >= len(SECRETS) * len(PLACES) // 3
-    commands = [["runs", "--limit", "100"], ["runs", "--json"], ["show", "no-such-run"]]
+    commands = [
+        ["runs", "--limit", "100"],
+        ["runs", "--json"],
+        ["show", "no-such-run"],
+        ["verify"],
+        ["doctor"],
+    ]
     commands += [["show", run_id] for run_id in runs[:: len(runs) // 20]]
     return "\n".join(
         CliRunner().invoke(main, [*command, "--store", left.store]).output for command in commands

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -392,11 +394,18 @@ def test_a_hostile_text_of_a_megabyte_is_redacted(unit: str) -> None:
 
 
 SECRETS = st.sampled_from(sorted(SAMPLES.values()))
+ENCODED = st.one_of(
+    SECRETS.map(lambda text: base64.b64encode(f"see {text}".encode()).decode()),
+    SECRETS.map(lambda text: base64.urlsafe_b64encode(f"see {text}".encode("utf-16")).decode()),
+    SECRETS.map(lambda text: quote(f"see {text}")),
+    SECRETS.map(lambda text: "".join(f"%{byte:02x}" for byte in text.encode())),
+)
 TEXTS = st.one_of(
     st.text(max_size=30),
     st.lists(
         st.one_of(
             SECRETS,
+            ENCODED,
             st.sampled_from(
                 ["password=", "token: ", " ", "\n", "https://u:", "@host.com ", '"', "\\", "x"]
             ),
