@@ -54,11 +54,17 @@ def _text(value: str) -> str:
     return value
 
 
+_SWITCHES = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
+
+
 def _switch(value: str) -> bool:
     said = value.strip().lower()
-    if said not in ("true", "false"):
+    if said not in _SWITCHES:
         raise UsageError(f"{value!r} is neither true nor false", hint="write true or false")
-    return said == "true"
+    return _SWITCHES[said]
 
 
 def _off_switch(value: str) -> bool:
@@ -85,8 +91,8 @@ def _size(value: str) -> int:
 
 def _otlp(value: str) -> bool | str:
     said = value.strip()
-    if said.lower() in ("true", "false"):
-        return said.lower() == "true"
+    if said.lower() in _SWITCHES:
+        return _SWITCHES[said.lower()]
     if not re.match(r"(https?|grpcs?)://[^\s/]", said):
         raise UsageError(
             f"{value!r} is no endpoint", hint="write http://HOST:4318, grpc://HOST:4317 or true"
@@ -181,7 +187,7 @@ _LIMITS = ("value_bytes", "run_bytes", "store_bytes")
 def disabled(environ: Mapping[str, str] | None = None) -> bool:
     """Whether ``TRACEKIT_DISABLED`` says so."""
     said = (os.environ if environ is None else environ).get(DISABLED, "")
-    return said.strip().lower() == "true"
+    return _SWITCHES.get(said.strip().lower(), False)
 
 
 def read_environment(environ: Mapping[str, str] | None = None) -> Said:

@@ -200,9 +200,9 @@ def test_what_the_environment_says_is_told(store: Store) -> None:
 
 
 def test_a_variable_that_is_not_understood_is_a_finding(store: Store) -> None:
-    found = told(store, TRACEKIT_STOER="x", TRACEKIT_SPANS="yes")
+    found = told(store, TRACEKIT_STOER="x", TRACEKIT_SPANS="2")
     assert found["findings"] == [
-        "TRACEKIT_SPANS is not understood, it has no effect: 'yes' is neither true nor false"
+        "TRACEKIT_SPANS is not understood, it has no effect: '2' is neither true nor false"
         " (write true or false)",
         "TRACEKIT_STOER is no variable of tracekit: did you mean TRACEKIT_STORE?",
     ]
@@ -313,14 +313,14 @@ def test_where_nothing_can_be_written_the_rest_is_told(
     monkeypatch.setattr(doctor_cost, "_sync_ms", full)
     assert told(store)["facts"]["cost"] == "cannot be measured: No space left on device"
     monkeypatch.setattr("tempfile.TemporaryDirectory", full)
-    result = doctor(store, TRACEKIT_SPANS="yes")
+    result = doctor(store, TRACEKIT_SPANS="2")
     assert result.exit_code == 2
     assert "TRACEKIT_SPANS is not understood" in result.stdout
     assert f"{store.path} cannot be looked at: No space left on device" in result.stderr
 
 
 def test_without_a_store_what_is_known_here_is_told_and_it_exits_with_2(tmp_path: Path) -> None:
-    result = doctor(tmp_path / "nowhere", TRACEKIT_SPANS="yes")
+    result = doctor(tmp_path / "nowhere", TRACEKIT_SPANS="2")
     assert result.exit_code == 2
     assert "TRACEKIT_SPANS is not understood" in result.stdout
     assert "there is no trace store at" in result.stderr
