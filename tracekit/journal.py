@@ -140,8 +140,10 @@ class Journal:
         finally:
             self._busy = False
             self._size += done
-            if done < len(data) or self._size >= self._max_bytes or self._waiting:
+            if done < len(data) or self._size >= self._max_bytes:
                 self._few, self._torn = 0, 0 < done < len(data)
+        while self._waiting:  # what came up in the middle of the writing
+            self._append(self._waiting.pop(0))
         if done < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if data is not line:

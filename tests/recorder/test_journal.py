@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +234,54 @@ def test_durability_disk_asks_the_disk_each_time(
         journal.write(_fact(seq), [])
     journal.close()
     assert len(asked) == 3
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_what_comes_up_in_the_middle_of_a_write_is_written_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """A signal handler may record while the last line of a process is being written."""
+    journal = Journal(tmp_path)
+
+    for seq in range(before):
+        journal.write(_loss(journal, seq), [])
+    write = os.write
+
+    def interrupted(fd: int, data: bytes) -> int:
+        monkeypatch.setattr("tracekit.journal.os.write", write)
+        journal.write(_loss(journal, 90), [])
+        return write(fd, data)
+
+    monkeypatch.setattr("tracekit.journal.os.write", interrupted)
+    journal.write(_loss(journal, 80), [])
+    found = read_journal(journal.path)
+    assert [fact.seq for fact in found.facts] == [*range(before), 80, 90]
+    assert found.damage == []
+
+
+def test_a_line_that_finds_no_room_in_the_middle_tears_nothing_but_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path)
+
+    journal.write(_loss(journal, 0), [])
+    write = os.write
+
+    def short(fd: int, data: bytes) -> int:
+        monkeypatch.setattr("tracekit.journal.os.write", write)
+        return write(fd, data[:9])
+
+    monkeypatch.setattr("tracekit.journal.os.write", short)
+    with pytest.raises(OSError, match="No space"):
+        journal.write(_loss(journal, 1), [])
+    journal.write(_loss(journal, 2), [])
+    found = read_journal(journal.path)
+    assert [fact.seq for fact in found.facts] == [0, 2]
+    assert len(found.damage) == 1
+
+
+def _loss(journal: Journal, seq: int) -> LossNoted:
+    return LossNoted(
+        writer=journal.writer, seq=seq, timestamp_ns=7, run_id="r", trace_id="t",
+        span_id=str(seq), count=1, reason="test",
+    )  # fmt: skip
