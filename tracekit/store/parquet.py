@@ -101,10 +101,10 @@ class ParquetStore:
         prefix = prefix.encode(errors="replace").decode()  # bytes that no id can hold
         live = self.live.read()
         ids = self._table(self.reader.snapshot())["run_id"]
-        if prefix in live.events or pc.any(pc.equal(ids, prefix)).as_py():
-            return prefix
         starts = ids.filter(pc.starts_with(ids, prefix)).to_pylist()
         fitting = {*starts, *(run_id for run_id in live.events if run_id.startswith(prefix))}
+        if prefix in fitting:
+            return prefix
         return finding.the_one(prefix, fitting, self._ids, store=str(self.path))
 
     def events(self, run_id: str) -> list[Event]:
