@@ -28,7 +28,7 @@ from tracekit.recorder import Recorder
 from tracekit.redact import KeyedTagger, Redactor, Rules
 from tracekit.store import open_store
 
-PROCESSES, EVENTS, REPEATS = 8, 4_000, 3
+PROCESSES, EVENTS, REPEATS = 8, 4_000, 5
 _KEY = b"a key for measuring, not for secrets"
 _NOON_NS = 1_796_040_000_000_000_000
 _Done = tuple[int, int, int]

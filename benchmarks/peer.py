@@ -86,7 +86,7 @@ def _logfire(look: _Tool) -> _Ready:
 
 
 def _mlflow(look: _Tool) -> _Ready:
-    os.environ["MLFLOW_TRACKING_URI"] = _NOWHERE
+    os.environ |= {"MLFLOW_TRACKING_URI": _NOWHERE, "MLFLOW_LOGGING_LEVEL": "ERROR"}
     package: Any = importlib.import_module("mlflow")
     export: Any = importlib.import_module("mlflow.tracing.export.mlflow_v3")
     places: Any = importlib.import_module("mlflow.entities.trace_location")
