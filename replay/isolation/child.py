@@ -15,6 +15,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -37,6 +38,7 @@ from replay.isolation.protocol import (
 )
 from replay.isolation.rules import Ground
 from replay.isolation.scratch import make_places
+from replay.isolation.warming import warm_up
 from tracekit.recorder import sound_text
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -59,6 +61,7 @@ class Keeper:
         self.limits = Limits.from_dict(boot["limits"])
         self.scratch = Path(boot["scratch"])
         self.planner: Any = None
+        self.imported = False
         self.host: Any = None
         self._runs = 0
         self._printed = _redirect_output(self.scratch / "import-output")
@@ -75,11 +78,18 @@ class Keeper:
         if planner is None:
             return
         findings = [message["finding"] for message in (*attempts.take(), *attempts.beyond())]
-        self._say({"ready": planner, "findings": findings, "output": self._output()})
+        ready = {"ready": planner, "findings": findings, "output": self._output()}
+        self._say({**ready, "threads": _other_threads()})
+        self._share_memory()
+        while (request := read_message(self.requests, limit=self.limits.max_message)) is not None:
+            if self._runs == 1:  # where two runs came, more will
+                warm_up()
+                self._share_memory()
+            self._run(request["run"])
+
+    def _share_memory(self) -> None:
         gc.collect()
         gc.freeze()  # pages that a run only reads stay shared
-        while (request := read_message(self.requests, limit=self.limits.max_message)) is not None:
-            self._run(request["run"])
 
     # --- before the planner -----------------------------------------------------------------------
 
@@ -114,17 +124,24 @@ class Keeper:
         """Import and describe the planner; say why and return None if that fails."""
         sys.path[:] = self.boot["path"]
         sys.argv[:] = [""]
+        description: Message = {}
         try:
             self.host = importlib.import_module(self.boot["host"])
             self.host.prepare()
-            self.planner = self.host.load(self.boot["planner"])
-            description: Message = self.host.describe(self.planner)
+            if not self.boot["import_anew"]:
+                self.load_planner()
+                description = self.host.describe(self.planner)
         except BaseException as error:  # noqa: BLE001 - whatever a module raises at import, SystemExit too, is told
             found = [message["finding"] for message in attempts.take()]
             failure = _describe_error(error)
             self._say({"failed": failure, "findings": found, "output": self._output()})
             return None
         return description
+
+    def load_planner(self) -> None:
+        """Import the planner: in the keeper, or else in each run."""
+        self.planner = self.host.load(self.boot["planner"])
+        self.imported = True
 
     # --- runs -------------------------------------------------------------------------------------
 
@@ -189,7 +206,6 @@ class _Run:
         """Run the planner once and end this process, threads and exit handlers included."""
         code = _UNFINISHED
         try:
-            self._settle()
             self._channel.finish(self._outcome())
             code = 0
         except RunOver:
@@ -213,12 +229,19 @@ class _Run:
         tempfile.tempdir = None
         with hook.trusted():
             limits.apply_to_run(self._keeper.limits)
-        if self._keeper.boot["level"] != "guard":
+        level = self._keeper.boot["level"]
+        if level != "guard":
+            hook.raise_wall(self._keeper._ground(), lambda _: None)
+            target = proof.Target.from_dict(self._keeper.boot["target"])
+            proof.prove_in_run(target, kernel=level == "kernel")
             hook.raise_wall(self._keeper._ground(), self._channel.note)
 
     def _outcome(self) -> Message:
         keeper = self._keeper
         try:
+            self._settle()
+            if not keeper.imported:
+                keeper.load_planner()
             result = keeper.host.run_in_child(keeper.planner, self._request, self._channel)
             encode({"done": result}, limit=keeper.limits.max_message)
         except RunOver:
@@ -226,6 +249,16 @@ class _Run:
         except BaseException as error:  # noqa: BLE001 - whatever ends the planner is told, not lost
             return {"failed": _describe_error(error)}
         return {"done": result}
+
+
+def _other_threads() -> list[str]:
+    """Name the threads that run beside this one: a fork would lack them and may inherit a lock.
+
+    Those of native libraries are not counted: libraries that have some cope with forks themselves.
+    """
+    beside = sys._current_frames().keys() - {threading.get_ident()}
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return [sound_text(names.get(ident, "without a name")) for ident in sorted(beside)]
 
 
 def _control_process(option: int, value: int) -> None:

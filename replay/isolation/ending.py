@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 
+import tracekit.errors
+from replay.isolation import proof
 from replay.isolation.limits import Limits
 from replay.isolation.outcome import Ending, Exit
 from replay.isolation.protocol import Message
+from tracekit.errors import PlannerImportFailed, TracekitError
 
 
 def failed_exit(kind: Ending, detail: str, *, output: str = "", traceback: str = "") -> Exit:
@@ -63,3 +67,39 @@ def _death(ended: Message, limits: Limits, output: str) -> Exit:
     if number == signal.SIGKILL:
         return failed_exit("killed", f"the planner's process was killed ({name})", output=output)
     return failed_exit("crashed", f"the planner's process died of {name}", output=output)
+
+
+def notes_on(threads: Sequence[str]) -> tuple[str, ...]:
+    """Say why the planner is imported in each run: a fork of its process would lack its threads."""
+    if not threads:
+        return ()
+    return (
+        f"the planner's modules start threads when they are imported ({', '.join(threads[:3])}), "
+        "so each run imports them anew",
+    )
+
+
+def wall_that_fell(last: Message | None) -> str | None:
+    """Return what a run says of a wall that does not stand in its process, if one does not."""
+    failure = (last or {}).get("failed")
+    if failure is None or failure["type"] != proof.WallFell.__name__:
+        return None
+    return str(failure["message"])
+
+
+def rebuild_error(planner: str, failure: Message, findings: list[Message]) -> TracekitError:
+    """Return the error that the child met, as its own class where that is one of ours."""
+    kind = getattr(tracekit.errors, str(failure["type"]), None)
+    if isinstance(kind, type) and issubclass(kind, TracekitError):
+        error = kind.__new__(kind)
+        Exception.__init__(error, failure["message"])
+        vars(error).update(failure["attributes"])
+    else:
+        attempts = "; ".join(str(finding.get("what")) for finding in findings)
+        refused = f" (refused while it was imported: {attempts})" if attempts else ""
+        error = PlannerImportFailed(
+            f"planner {planner!r} could not be imported: "
+            f"{failure['type']}: {failure['message']}{refused}"
+        )
+    error.add_note(str(failure["traceback"]))
+    return error

@@ -54,6 +54,9 @@ class Ready:
     output: str = ""
     """The end of what they printed."""
 
+    notes: tuple[str, ...] = ()
+    """What is otherwise than usual with this planner, one sentence each."""
+
 
 @dataclass(frozen=True)
 class Exit:

@@ -13,13 +13,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import tracekit.errors
 from replay.isolation import kernel
-from replay.isolation.ending import describe_exit, failed_exit
+from replay.isolation.ending import (
+    describe_exit,
+    failed_exit,
+    notes_on,
+    rebuild_error,
+    wall_that_fell,
+)
 from replay.isolation.hook import UNSEEN as UNSEEN_BY_HOOK
 from replay.isolation.limits import Limits
 from replay.isolation.outcome import LEVELS, Exit, Level, Ready, Wall
@@ -28,12 +34,7 @@ from replay.isolation.protocol import Message, ProtocolError, encode
 from replay.isolation.scratch import make_places
 from replay.isolation.transport import Change, Transport, start_plain
 from replay.isolation.wire import ChildGone, Wire
-from tracekit.errors import (
-    IsolationUnavailable,
-    PlannerImportFailed,
-    PlannerNotFound,
-    TracekitError,
-)
+from tracekit.errors import IsolationUnavailable, PlannerImportFailed, PlannerNotFound
 
 Handle = Callable[[Message], Message | None]
 
@@ -92,6 +93,8 @@ class Isolate:
         self._stale = False
         self._copied = False
         self._waits = False
+        self._imported: Ready | None = None
+        self._range: Range | None = None
         self._folders: tuple[Path, ...] = ()
         self.incidental: tuple[Change, ...] = ()
         """File changes of the last run that went to a copy and were thrown away."""
@@ -133,7 +136,12 @@ class Isolate:
             self._start()
         self.incidental = ()
         try:
-            return self._run(request, handle)
+            ended = self._run(request, handle)
+            self._check_range()
+            return ended
+        except IsolationUnavailable:
+            self._stale = True
+            raise
         except BaseException:
             self._dismiss()
             raise
@@ -150,18 +158,22 @@ class Isolate:
             Path(tempfile.mkdtemp(prefix="tracekit-copies-")).resolve(),
         )
         try:
-            with Range() as range_:
-                self._mark = secrets.token_bytes(32)
-                self._launch()
-                self._deadline = time.monotonic() + _BOOT_S
-                self._wire.send(self._boot(range_.target.as_dict()), self._deadline)
-                walls = self._check_walls(self._hear("walls")["walls"], range_.hits())
+            self._range = Range().open()
+            self._mark = secrets.token_bytes(32)
+            self._launch()
+            self._deadline = time.monotonic() + _BOOT_S
+            self._wire.send(self._boot(self._range.target.as_dict()), self._deadline)
+            walls = self._check_walls(self._hear("walls")["walls"], self._range.hits())
             self._deadline = time.monotonic() + self._limits.start_s
             self._wire.send({"go": True}, self._deadline)
             self.ready = self._read_ready(walls)
         except BaseException:
             self._stop()
             raise
+        if self.ready.notes and self._imported is None:  # it is not to be forked
+            self._imported = self.ready
+            self._stop()
+            self._start()
 
     def _launch(self) -> None:
         command = [sys.executable, "-P", "-s", "-c", _BOOT, os.pathsep.join(_search_path((), None))]
@@ -189,6 +201,9 @@ class Isolate:
             if self._stale:
                 transport.kill()
             self.incidental += transport.close(grace_s=_CLOSING_S)
+        if self._range is not None:
+            self._range.close()
+            self._range = None
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -210,6 +225,7 @@ class Isolate:
             "env": self._environment(),
             "path": self._path,
             "planner": self._planner,
+            "import_anew": self._imported is not None,
             "host": self._host,
             "target": target,
             "sealed": kernel.sealed_numbers() if on_kernel else [],
@@ -255,14 +271,22 @@ class Isolate:
             self._stale = True
             raise PlannerImportFailed(f"planner {self._planner!r} {how}") from error
         if (failure := message.get("failed")) is not None:
-            raise _rebuild_error(self._planner, failure, message.get("findings", []))
+            raise rebuild_error(self._planner, failure, message.get("findings", []))
+        if self._imported is not None:
+            return replace(self._imported, walls=(*self._missing, *walls))
         return Ready(
             level=self._level,
             walls=(*self._missing, *walls),
             planner=message["ready"],
             findings=tuple(message["findings"]),
             output=message["output"],
+            notes=notes_on(message["threads"]),
         )
+
+    def _check_range(self) -> None:
+        """See after each run that nothing arrived where the walls were proved."""
+        if self._range is not None and (hits := self._range.hits()):
+            raise IsolationUnavailable(f"a wall did not hold during a run: {', '.join(hits)}")
 
     # --- a run ------------------------------------------------------------------------------------
 
@@ -287,6 +311,8 @@ class Isolate:
         except ChildGone as error:
             self._stale = True
             return failed_exit("killed", f"the planner's child process was lost: {error}")
+        if (fell := wall_that_fell(last)) is not None:
+            raise IsolationUnavailable(fell)
         return describe_exit(ended, last, self._limits)
 
     def _dismiss(self) -> None:
@@ -364,21 +390,3 @@ def _search_path(first: Sequence[str | Path], cwd: Path | None) -> list[str]:
     own = [entry or here for entry in sys.path]
     ahead = [str(Path(entry).resolve()) for entry in first]
     return list(dict.fromkeys([*ahead, *([str(cwd)] if cwd else []), *own]))
-
-
-def _rebuild_error(planner: str, failure: Message, findings: list[Message]) -> TracekitError:
-    """Return the error that the child met, as its own class where that is one of ours."""
-    kind = getattr(tracekit.errors, str(failure["type"]), None)
-    if isinstance(kind, type) and issubclass(kind, TracekitError):
-        error = kind.__new__(kind)
-        Exception.__init__(error, failure["message"])
-        vars(error).update(failure["attributes"])
-    else:
-        attempts = "; ".join(str(finding.get("what")) for finding in findings)
-        refused = f" (refused while it was imported: {attempts})" if attempts else ""
-        error = PlannerImportFailed(
-            f"planner {planner!r} could not be imported: "
-            f"{failure['type']}: {failure['message']}{refused}"
-        )
-    error.add_note(str(failure["traceback"]))
-    return error

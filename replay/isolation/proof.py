@@ -1,8 +1,11 @@
-"""Each wall's proof at start: a connect, a write, a chmod and an exec that must fail.
+"""Each wall's proof: a connect, a write, a chmod and an exec that must fail.
 
 The targets are real: the parent listens on loopback and owns a file outside scratch, so that each
 attempt would succeed if the wall were not there. Afterwards the parent looks whether anything
 arrived; the child's word alone proves nothing.
+
+The keeper proves all of it before it imports the planner. The process of a run has its walls from
+the keeper; it tries the first three again before it runs the planner: they take next to no time.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import os
 import socket
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -46,6 +49,10 @@ class Range:
     """The parent's side: puts the targets up, and looks whether one was hit."""
 
     def __enter__(self) -> Self:
+        return self.open()
+
+    def open(self) -> Self:
+        """Put the targets up."""
         self._folder = tempfile.TemporaryDirectory(prefix="tracekit-proof-")
         self._file = Path(self._folder.name, "target")
         self._file.write_bytes(_CONTENT)
@@ -60,6 +67,10 @@ class Range:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the targets away."""
         self._listener.close()
         self._folder.cleanup()
 
@@ -83,19 +94,53 @@ class Range:
         return found
 
 
+class WallFell(Exception):
+    """A wall that stood in the keeper does not stand in the process of a run."""
+
+
 def prove_kernel(target: Target) -> dict[str, Any]:
     """Attempt everything before the hook is up, so that it is the kernel that refuses."""
-    return _prove("kernel", target, lambda error: isinstance(error, PermissionError))
+    return _prove("kernel", _attempts(target), _by_kernel)
 
 
 def prove_hook(target: Target) -> dict[str, Any]:
     """Attempt everything; only a refusal by the hook counts."""
-    return _prove("process", target, lambda error: isinstance(error, hook.Refused))
+    return _prove("process", _attempts(target), _by_hook)
 
 
-def _prove(name: str, target: Target, is_refusal: Callable[[OSError], bool]) -> dict[str, Any]:
+def prove_in_run(target: Target, *, kernel: bool) -> None:
+    """Attempt what takes no time again, in the process of a run.
+
+    Raises:
+        WallFell: something was not refused by the wall that has to.
+    """
+    walls = [_prove("process", _attempts(target)[:-1], _by_hook)]
+    if kernel:
+        with hook.trusted():
+            walls.append(_prove("kernel", _attempts(target)[:-1], _by_kernel))
+    for wall in walls:
+        if not wall["held"]:
+            raise WallFell(
+                f"the {wall['name']} wall does not stand in the run's own process: "
+                f"{wall['evidence']}"
+            )
+
+
+def _by_kernel(error: OSError) -> bool:
+    return isinstance(error, PermissionError) and not isinstance(error, hook.Refused)
+
+
+def _by_hook(error: OSError) -> bool:
+    return isinstance(error, hook.Refused)
+
+
+def _prove(
+    name: str,
+    attempts: Sequence[tuple[str, Callable[[], None]]],
+    is_refusal: Callable[[OSError], bool],
+) -> dict[str, Any]:
     said, held = [], True
-    for what, attempt in _attempts(target):
+    for what, attempt in attempts:
         try:
             attempt()
         except OSError as error:
