@@ -28,8 +28,8 @@ Effect = Literal["pure", "read", "write", "unknown"]
 PolicyDecision = Literal["allow", "deny", "modify", "ask", "escalate", "terminate"]
 ResultCategory = Literal["ok", "rejected", "retryable_error", "fatal_error"]
 Rung = Literal[
-    "exact", "normalised", "reused", "stale", "nearest", "simulate", "live", "sandbox", "error",
-    "stop",
+    "exact", "normalised", "reused", "stale", "nearest", "simulate", "live", "sandbox", "invalid",
+    "error", "stop",
 ]  # fmt: skip
 
 

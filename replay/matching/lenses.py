@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from tracekit import jsontree
 from tracekit.canonical import JsonValue, canonical_text, digest
@@ -17,9 +18,27 @@ from tracekit.errors import PointerNotFound
 from tracekit.quantities import as_number, as_seconds
 
 
+class View(Protocol):
+    """What a look-up needs of a way of looking at arguments."""
+
+    @property
+    def name(self) -> str:
+        """Tells views apart: two with one name see the same."""
+
+    @property
+    def by_key_alone(self) -> bool:
+        """Whether equal keys are enough."""
+
+    def key(self, arguments: JsonValue) -> str:
+        """Digest of what this view sees exactly."""
+
+    def agrees(self, recorded: JsonValue, asked: JsonValue) -> bool:
+        """Tell whether what the key leaves out is close enough."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """A way of looking at arguments.
+    """A way of looking at arguments that leaves out what was declared.
 
     ``name`` tells lenses apart: two with one name see the same.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from replay.matching.lenses import EXACT, Lens
+from replay.matching.lenses import EXACT, View
 from replay.matching.question import Attempt
 from replay.matching.shelves import Shelf
 from replay.tape import RecordedCall, Tape
@@ -55,7 +55,7 @@ class Library:
                     shelf.note_served(place)
         return shelf
 
-    def _entries(self, tool: str, lens: Lens, key: str) -> list[RecordedCall]:
+    def _entries(self, tool: str, lens: View, key: str) -> list[RecordedCall]:
         if lens is EXACT:
             return [self.tape.calls[place] for place in self.tape.by_key.get((tool, key), ())]
         if (tool, lens.name) not in self._sorted:

@@ -1,8 +1,9 @@
 """The cursor over a tape: decides how each call of a replay is answered, and executes none.
 
-A call goes down the rungs until one holds: unused and equal; equal after aliases and matchers; a
-reading given again; a reading of another state of the world; and, where the record has no answer,
-what the user wants. Not thread-safe: whoever runs the replay asks one question at a time.
+A call that no tool would take fails as it would have. Any other goes down the rungs until one
+holds: unused and equal; equal after aliases and matchers; a reading given again; a reading of
+another state of the world; and, where the record has no answer, what the user wants. Not
+thread-safe: whoever runs the replay asks one question at a time.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from collections import Counter
 from replay.matching import rungs
 from replay.matching.aliases import Aliases
 from replay.matching.explain import times
+from replay.matching.learning import Learner
 from replay.matching.library import Library
 from replay.matching.prompts import PromptPlayer
 from replay.matching.question import Question, ask
 from replay.matching.rungs import Found
 from replay.matching.unmatched import answer_unmatched
+from replay.matching.validating import Fault, find_fault
 from replay.matching.values import Answer, AskedCall, AskedPrompt, Policies
 from replay.matching.writes import WritesSoFar
 from replay.tape import RecordedCall, Tape
@@ -46,7 +49,8 @@ class Player:
         self._library = Library(tape)
         self._aliases = Aliases()
         self._writes = WritesSoFar()
-        self._prompts = PromptPlayer(tape, self._aliases)
+        self._learner = Learner(tape) if self.policies.learn else None
+        self._prompts = PromptPlayer(tape, self._aliases, self._learner)
         self._asked_for: set[int] = set()
         self._asks: Counter[tuple[str, str]] = Counter()
         self._waiting: dict[str, RecordedCall] = {}
@@ -57,10 +61,16 @@ class Player:
 
     def call(self, asked: AskedCall) -> Answer:
         """Decide how ``asked`` is answered."""
-        question = ask(asked, self.tape, self.policies, self._aliases, self._writes)
+        question = ask(asked, self.tape, self.policies, self._aliases, self._writes, self._learner)
         self._asks[question.tool, question.first.key] += 1
+        fault = self._fault(asked, question)
         found = next((f for look in _DOWN if (f := look(self._library, question))), None)
-        answer = self._unmatched(question) if found is None else self._serve(question, found)
+        if fault is not None and (found is None or found.rung != "exact"):
+            answer = _failing(asked, fault)
+        elif found is None:
+            answer = self._unmatched(question)
+        else:
+            answer = self._serve(question, found)
         self._shares[answer.rung] += 1
         self._count(answer)
         return answer
@@ -125,6 +135,10 @@ class Player:
         """The number, from 1, of the first answer that was no evidence; None where all were."""
         return self._tainted_from
 
+    def _fault(self, asked: AskedCall, question: Question) -> Fault | None:
+        contract = asked.contract or question.contract
+        return find_fault(asked.tool, asked.arguments, contract, self.tape)
+
     def _serve(self, question: Question, found: Found) -> Answer:
         recorded = self.tape.calls[found.place]
         if found.rung == "stale" and self.policies.stale == "error":
@@ -138,6 +152,9 @@ class Player:
         if found.rung == "reused":
             self._account(question, found)
             why = self._how_often(question, recorded)
+        elif self._learner is not None and question.nature != "write":
+            learnt = self._learner.learn(recorded.arguments, question.arguments)
+            why = ", ".join(part for part in (why, learnt) if part)
         where = _place_of(recorded)
         return Answer(
             rung=found.rung,
@@ -231,6 +248,15 @@ class Player:
             self._prompt_shares[answer.rung] += 1
             self._count(answer)
         return answer
+
+
+def _failing(asked: AskedCall, fault: Fault) -> Answer:
+    return Answer(
+        rung="invalid",
+        observation=fault.observation,
+        tainted=not fault.certain,
+        explanation=f"{asked.tool}: {fault.text}",
+    )
 
 
 def _place_of(recorded: RecordedCall) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from replay.matching.aliases import Aliases
 from replay.matching.explain import describe_differences
+from replay.matching.learning import Learner
 from replay.matching.shelves import Path, Queue
 from replay.matching.values import Answer, AskedPrompt
 from replay.tape import RecordedPrompt, Tape, is_servable, prompt_key
@@ -27,9 +28,10 @@ _NORMALISED: Rung = "normalised"
 class PromptPlayer:
     """A cursor over the model calls of a tape."""
 
-    def __init__(self, tape: Tape, aliases: Aliases) -> None:
+    def __init__(self, tape: Tape, aliases: Aliases, learner: Learner | None = None) -> None:
         self._tape = tape
         self._aliases = aliases
+        self._learner = learner
         self._taken: set[int] = set()
         self._places: dict[_Key, list[int]] = {}
         self._queues: dict[tuple[_Key, bool], Queue] = {}
@@ -53,7 +55,7 @@ class PromptPlayer:
                 return found
         aliased = [
             key
-            for variant in self._aliases.variants(asked.prompt)
+            for variant in self._variants(asked.prompt)
             for key in self._keys(variant, _hash(variant), asked.name)
         ]
         attempts = [(key, _EXACT) for key in plain] + [(key, _NORMALISED) for key in aliased]
@@ -61,7 +63,7 @@ class PromptPlayer:
             for key, rung in attempts:
                 if (found := find(asked, key, rung)) is not None:
                     return found
-        return None
+        return self._learnt(asked)
 
     def by_position(self, asked: AskedPrompt) -> Answer | None:
         """Give the next unused reply, whatever was asked; None where none is left."""
@@ -137,6 +139,24 @@ class PromptPlayer:
         if place is None:
             return None
         return self._served(asked, place, "reused", why="asked more often than recorded")
+
+    def _variants(self, prompt: JsonValue) -> list[JsonValue]:
+        variants = list(self._aliases.variants(prompt))
+        if self._learner is not None:
+            both = (prompt, *variants)
+            variants += [v for one in both for v in self._learner.aliases.variants(one)]
+        return variants
+
+    def _learnt(self, asked: AskedPrompt) -> Answer | None:
+        """Find the prompt expected next, where only made values differ from it."""
+        if self._learner is None:
+            return None
+        place = self._by_name.get(asked.name, self._free).next(asked.path, self._taken)
+        recorded = None if place is None else self._tape.prompts[place].model_call.prompt
+        if place is None or recorded is None or not self._learner.learn(recorded, asked.prompt):
+            return None
+        self._take(place)
+        return self._served(asked, place, "normalised")
 
     def _queue(self, key: _Key, *, covered: bool) -> Queue:
         if (key, covered) not in self._queues:

@@ -8,7 +8,8 @@ from typing import Literal
 
 from replay.matching.aliases import Aliases
 from replay.matching.binding import recorded_tool, spellings
-from replay.matching.lenses import EXACT, Lens, idempotency_lens, matcher_lens
+from replay.matching.learning import Learner
+from replay.matching.lenses import EXACT, Lens, View, idempotency_lens, matcher_lens
 from replay.matching.shelves import WriteSet
 from replay.matching.values import AskedCall, Policies
 from replay.matching.writes import WritesSoFar
@@ -24,7 +25,7 @@ Nature = Literal["pure", "read", "write"]
 class Attempt:
     """One spelling of the arguments, seen through one lens."""
 
-    lens: Lens
+    lens: View
     arguments: JsonValue
     key: str
     rung: Rung
@@ -82,7 +83,12 @@ class Question:
 
 
 def ask(
-    asked: AskedCall, tape: Tape, policies: Policies, aliases: Aliases, writes: WritesSoFar
+    asked: AskedCall,
+    tape: Tape,
+    policies: Policies,
+    aliases: Aliases,
+    writes: WritesSoFar,
+    learner: Learner | None = None,
 ) -> Question:
     """Bind ``asked`` to the record."""
     tool = recorded_tool(asked, tape, policies.maps)
@@ -94,7 +100,7 @@ def ask(
         nature=nature,
         contract=contract,
         write_set=writes.seen_by(tape.declared(tool)) if nature == "read" else None,
-        attempts=_attempts(asked, tool, nature, tape, policies, aliases),
+        attempts=_attempts(asked, tool, nature, tape, policies, aliases, learner),
     )
 
 
@@ -114,20 +120,29 @@ def _attempts(
     tape: Tape,
     policies: Policies,
     aliases: Aliases,
+    learner: Learner | None,
 ) -> Iterator[Attempt]:
     known: list[JsonValue] = []
     for spelling in spellings(asked, tool, tape, policies.maps):
         known.append(spelling.arguments)
         yield _attempt(EXACT, spelling.arguments, "exact" if spelling.same else "normalised")
     aliased = [variant for arguments in known for variant in aliases.variants(arguments)]
+    if nature == "write":  # what was learnt is a guess
+        learner = None
+    if learner is not None:
+        both = (*known, *aliased)
+        aliased += [variant for value in both for variant in learner.aliases.variants(value)]
     for arguments in aliased:
         yield _attempt(EXACT, arguments, "normalised")
     for lens in _lenses(asked, tool, nature, tape, policies):
         for arguments in (*known, *aliased):
             yield _attempt(lens, arguments, "normalised")
+    if learner is not None:
+        for arguments in (*known, *aliased):
+            yield _attempt(learner, arguments, "normalised")
 
 
-def _attempt(lens: Lens, arguments: JsonValue, rung: Rung) -> Attempt:
+def _attempt(lens: View, arguments: JsonValue, rung: Rung) -> Attempt:
     return Attempt(lens, arguments, lens.key(arguments), rung)
 
 

@@ -103,8 +103,9 @@ def _allowed(
             return "error", "a write is never answered by the nearest one"
         if nearest is None:
             return "error", ""
-        if nearest.similarity < policies.similarity:
-            return "error", f"similarity {nearest.similarity:.2f}, below {policies.similarity:.2f}"
+        least = policies.least_similarity(question.asked.tool, question.effect)
+        if nearest.similarity < least:
+            return "error", f"similarity {nearest.similarity:.2f}, below {least:.2f}"
         recorded = tape.find(nearest.event_id)
         if recorded is None or not recorded.servable:
             return "error", "the observation of the nearest call was not kept"

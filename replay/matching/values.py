@@ -73,6 +73,11 @@ class Policies:
     """Tool → JSON pointers of arguments that do not matter; for reads only."""
     windows: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Tool → JSON pointer → seconds by which a time may differ; for reads only."""
+    learn: bool = False
+    """Whether ids, times and tokens that stand at the same place may stand for each other; for
+    reads and prompts only."""
+    least: Mapping[str, float] = field(default_factory=dict)
+    """``similarity`` by tool, by effect, or ``*``."""
 
     def __post_init__(self) -> None:
         for name, policy in self.unmatched.items():
@@ -86,8 +91,9 @@ class Policies:
                 f"policy {self.stale!r} for stale observations is not known",
                 hint=f"one of {', '.join(STALE)}",
             )
-        if not 0 <= self.similarity <= 1:
-            raise UsageError(f"similarity {self.similarity} is not between 0 and 1")
+        for least in (self.similarity, *self.least.values()):
+            if not 0 <= least <= 1:
+                raise UsageError(f"similarity {least:g} is not between 0 and 1")
 
     def for_unmatched(self, tool: str, effect: Effect) -> Unmatched:
         """Return the policy that was asked for, the most specific first; allowed or not."""
@@ -96,6 +102,11 @@ class Policies:
         if tool in self.live and effect in ("pure", "read"):
             return "live"
         return self.unmatched.get(effect, self.unmatched.get("*", "error"))
+
+    def least_similarity(self, tool: str, effect: Effect) -> float:
+        """Return how alike the nearest call of ``tool`` must be."""
+        known = (self.least[name] for name in (tool, effect, "*") if name in self.least)
+        return next(known, self.similarity)
 
 
 @dataclass(frozen=True, slots=True)
