@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from replay.identity import versions_of
 from replay.isolation import InProcess, Isolate, Level, Limits
 from replay.matching import Player, Policies
 from replay.models import LiveModel, Model
@@ -127,7 +128,11 @@ class Replayer:
         self.planner_name = planner if isinstance(planner, str) else name_of(planner)
         self._isolate = isolate(planner, options)
         self._model: Model | None = LiveModel() if options.model == "live" else None
-        self._redactor = Redactor(redaction_rules(), KeyedTagger(load_key()))
+        tagger = KeyedTagger(load_key())
+        self._redactor = Redactor(redaction_rules(), tagger)
+        self._versions = versions_of(
+            importable_name(planner), options, path=options.path, tagger=tagger
+        )
 
     def __enter__(self) -> Replayer:
         """Put the walls up and import the planner; see ``replay_run`` for what it raises."""
@@ -165,6 +170,7 @@ class Replayer:
                 "task_id": recorded.task_id,
                 "tenant": recorded.tenant,
                 "tags": recorded.tags,
+                "versions": self._versions,
             },
         )
         session = Session(answers, scribe, planner_name=ready.planner["name"])
@@ -214,6 +220,7 @@ class Replayer:
             incidental=tuple(getattr(self._isolate, "incidental", ())),
             locked=tuple(answers.locked),
             stopped=done.stopped,
+            notes=self._isolate.ready.notes,
         )
 
     def _import_findings(self) -> list[Finding]:
@@ -285,6 +292,11 @@ def importable(planner: object) -> str | None:
     for part in name.split("."):
         found = getattr(found, part, None)
     return f"{module}:{name}" if found is planner else None
+
+
+def importable_name(planner: str | object) -> str | object:
+    """``MOD:OBJ`` of a planner, or the planner itself where nothing can import it."""
+    return planner if isinstance(planner, str) else importable(planner) or planner
 
 
 def name_of(planner: object) -> str:

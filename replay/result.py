@@ -80,6 +80,8 @@ class ReplayResult:
     locked: tuple[LockedDecision, ...] = ()
     stopped: str | None = None
     """Why the replay ended before the planner did; what it had not done by then says nothing."""
+    notes: tuple[str, ...] = ()
+    """What is otherwise than usual with this planner, one sentence each."""
 
     @property
     def passed(self) -> bool:
@@ -130,6 +132,7 @@ class ReplayResult:
             ],
             "incidental": [str(change) for change in self.incidental],
             "stopped": self.stopped,
+            "notes": list(self.notes),
             "exit": self.exit.kind,
             "detail": self.exit.detail,
             "answer": self.trajectory.answer.value if self.trajectory else None,

@@ -29,6 +29,7 @@ def _lines(result: ReplayResult) -> Iterator[str]:
     walls = ", ".join(wall.name for wall in result.walls if wall.held) or "none but the guard"
     yield f"  isolation  {result.level}; walls that proved themselves: {walls}"
     yield from (f"             {w.name}: {w.evidence}" for w in result.walls if not w.held)
+    yield from (f"             {note}" for note in result.notes)
     yield f"  calls      {_shares(result.shares)}"
     if result.prompt_shares:
         yield f"  prompts    {_shares(result.prompt_shares)}"

@@ -1,0 +1,96 @@
+"""What makes two replays one question: the same planner, with the same code, asked the same way.
+
+Every replay carries both as its ``versions``, so that a bulk replay that was broken off finds in
+the store what it has done already. The code is that of the planner's own package, or of its module;
+it is read, not imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import Any
+
+from tracekit.canonical import JsonValue, digest, digest_bytes
+from tracekit.redact.keys import Tagger
+
+PLANNER, OPTIONS = "planner", "replay"
+"""Names of the two in ``versions``."""
+
+
+def versions_of(
+    planner: str | object, options: Any, *, path: Sequence[str], tagger: Tagger
+) -> dict[str, str]:
+    """Name the planner's code, where it can be found, and the options, by digest."""
+    code = code_digest(planner, path)
+    asked = digest(_plain(options, tagger))
+    return {**({PLANNER: code} if code else {}), OPTIONS: asked}
+
+
+def code_digest(planner: str | object, path: Sequence[str]) -> str | None:
+    """Digest the source of the planner's package, or of its module; None where there is none."""
+    if isinstance(planner, str):
+        files = list(_sources(planner.partition(":")[0], [*path, os.getcwd(), *sys.path]))
+    else:
+        name = getattr(getattr(planner, "__code__", None), "co_filename", None)
+        files = [Path(name)] if name is not None and Path(name).is_file() else []
+    if not files:
+        return None
+    root = Path(os.path.commonpath([file.parent for file in files]))
+    listed: list[JsonValue] = [
+        [file.relative_to(root).as_posix(), digest_bytes(file.read_bytes())] for file in files
+    ]
+    return digest(listed)
+
+
+def _sources(module: str, path: Sequence[str]) -> Iterator[Path]:
+    """Find the files of the first real package or module that the dotted name leads through."""
+    where: Sequence[str] | None = path
+    parts = module.split(".")
+    for place in range(len(parts)):
+        spec = _found(".".join(parts[: place + 1]), where)
+        if spec is None:
+            return
+        if spec.origin is not None and Path(spec.origin).is_file():
+            folders = spec.submodule_search_locations
+            if folders is None:
+                yield Path(spec.origin)
+            else:
+                yield from sorted(file for folder in folders for file in Path(folder).rglob("*.py"))
+            return
+        where = list(spec.submodule_search_locations or ())
+
+
+def _found(name: str, where: Sequence[str] | None) -> ModuleSpec | None:
+    """Ask where a module is; no code of it runs."""
+    spec = PathFinder.find_spec(name, where)
+    finders = iter(sys.meta_path)
+    while spec is None and (finder := next(finders, None)) is not None:
+        spec = finder.find_spec(name, where)  # an editable installation has a finder of its own
+    return spec
+
+
+def _plain(value: Any, tagger: Tagger) -> JsonValue:
+    """Spell options as JSON: functions by name, the values of variables by a keyed tag."""
+    if is_dataclass(value) and not isinstance(value, type):
+        kept: dict[str, JsonValue] = {
+            field.name: _plain(getattr(value, field.name), tagger)
+            for field in fields(value)
+            if field.name not in ("path", "environment")
+        }
+        variables: Mapping[str, str] = getattr(value, "environment", {})
+        return {**kept, "variables": {n: tagger.tag("env", v) for n, v in variables.items()}}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, tagger) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, tagger) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted(str(item) for item in value)
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    return f"{module}:{name}" if name else f"{type(value).__module__}:{type(value).__qualname__}"
