@@ -12,12 +12,13 @@ import asyncio
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import orjson
 
+from replay import fixed
 from replay.calling import arguments_of, call_planner
 from replay.errortext import place_of, text_of, traceback_of
 from tracekit import conditions, guard, integrations
@@ -61,8 +62,14 @@ class Channel(Protocol):
 
 
 def prepare() -> None:
-    """Run and record nothing in this process but what a replay asks for; for the child."""
+    """Run and record nothing in this process but what a replay asks for; for the child.
+
+    From now on clock, ids and chance are made up, while the planner is imported as in its runs.
+    """
     guard.close()
+    fixed.install()
+    importing = conditions.Conditions.seeded(fixed.IMPORT_START, 0)
+    _for_ever.enter_context(fixed.everywhere(importing, 0, importing=True))
     nowhere = Recorder(MemorySink(), Redactor(redaction_rules(), UnkeyedTagger()))
     _for_ever.enter_context(recording_to(nowhere))
 
@@ -164,7 +171,8 @@ def run_in_child(planner: object, request: Mapping[str, Any], channel: Channel) 
         planner raised.
     """
     start = datetime.fromtimestamp(request["clock_ns"] / 1e9, UTC)
-    with conditions.use(conditions.Conditions.seeded(start, request["seed"])) as made:
+    made = conditions.Conditions.seeded(start, request["seed"])
+    with conditions.use(made), _doors(request, made):
         before = conditions.install(made)
         try:
             if describe(planner)["kind"] == "decide":
@@ -176,6 +184,12 @@ def run_in_child(planner: object, request: Mapping[str, Any], channel: Channel) 
             return {"error": _described(error)}
         finally:
             conditions.install(before)
+
+
+def _doors(request: Mapping[str, Any], made: conditions.Conditions) -> AbstractContextManager[None]:
+    """What holds for code that asks the standard library for clock, ids and chance."""
+    real = request.get("conditions") == "real"
+    return fixed.nowhere() if real else fixed.hold(made, request["seed"])
 
 
 # --- planners that decide -------------------------------------------------------------------------

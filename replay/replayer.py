@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from replay.identity import versions_of
 from replay.isolation import InProcess, Isolate, Level, Limits
@@ -50,6 +50,8 @@ _DUMMY_ENVIRONMENT = {"OPENAI_API_KEY": "not-needed-in-a-replay"}
 """Clients insist on a key when they are made; no request of theirs ever leaves the process."""
 
 
+Conditions = Literal["fixed", "real"]
+CONDITIONS: tuple[Conditions, ...] = ("fixed", "real")
 _WHY_NOT: Mapping[str, str] = {
     "absent": "was not recorded",
     "redacted": "was taken out by redaction",
@@ -72,6 +74,8 @@ class ReplayOptions:
     limits: Limits = field(default_factory=Limits)
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that the planner's process gets beside the few that pass by themselves."""
+    conditions: Conditions = "fixed"
+    """Clock, ids and chance of code that does not ask ``tracekit.conditions``: made, or real."""
     path: tuple[str, ...] = ()
     """Folders to look for the planner's modules in, before this process's own."""
 
@@ -81,6 +85,11 @@ class ReplayOptions:
         if self.model not in MODEL_MODES:
             raise UsageError(
                 f"model {self.model!r} is not known", hint=f"one of {', '.join(MODEL_MODES)}"
+            )
+        if self.conditions not in CONDITIONS:
+            raise UsageError(
+                f"conditions {self.conditions!r} are not known",
+                hint=f"one of {', '.join(CONDITIONS)}",
             )
         if (self.model == "scripted") != (self.model_script is not None):
             raise UsageError("--model scripted and --script MOD:OBJ go together")
@@ -239,6 +248,7 @@ class Replayer:
             "seed": int(digest(recorded.run_id).removeprefix("sha256:")[:12], 16),
             "mints": [[m.kind, m.site, m.occurrence, m.value] for m in recorded.mints],
             "model_script": self.options.model_script,
+            "conditions": self.options.conditions,
         }
         if deciding:
             request |= {
