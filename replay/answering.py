@@ -5,11 +5,12 @@ A tape answers (``replay.tape_answers``), and so does a case (``replay.caserun``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from replay.matching import Answer, AskedCall, AskedPrompt
+from replay.scribe import Scribe
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
 from tracekit.trajectory import Observation
@@ -77,8 +78,35 @@ class Stopped(Exception):  # an ending, not an error
     """The session ends here, for this reason."""
 
 
+class Reached(Stopped):  # a subclass of an ending
+    """The session ends here because the user wanted no more."""
+
+
 class Endless(Stopped):  # a subclass of an ending
     """The session ends here, since the planner never would."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From which decision to which a planner is driven."""
+
+    start: int = 1
+    """Its first decision; those before it were written down by ``opening``."""
+    until: int | None = None
+    """Its last; None for its own end."""
+    opening: Callable[[Scribe], None] | None = None
+
+    def end_after(self, decision: int) -> None:
+        """Raise once the planner goes beyond its last decision.
+
+        Raises:
+            Reached: ``decision`` lies behind it.
+        """
+        if self.until is not None and decision > self.until:
+            raise Reached(f"ended after decision {self.until}, as asked")
+
+
+WHOLE = Span()
 
 
 @dataclass(frozen=True, slots=True)

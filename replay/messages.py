@@ -24,6 +24,16 @@ def tool_message(call_id: str, tool: str, seen: Observation) -> dict[str, JsonVa
     return message
 
 
+def assistant_message(decision: Mapping[str, Any], number: int) -> dict[str, JsonValue]:
+    """The message that a deciding planner's decision comes to."""
+    calls: list[JsonValue] = [
+        {"id": f"call_{number}_{place}", "name": call["tool"], "arguments": call["arguments"]}
+        for place, call in enumerate(decision["calls"])
+    ]
+    spoken: dict[str, JsonValue] = {"role": "assistant", "content": decision["message"]}
+    return {**spoken, "tool_calls": calls} if calls else spoken
+
+
 def provider_message(spoken: Mapping[str, Any]) -> JsonValue:
     """The same message in the shape of model replies, as imported and recorded runs keep it."""
     calls: Sequence[Any] = spoken.get("tool_calls") or ()

@@ -11,14 +11,19 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from replay.answering import Span
+from replay.arranged import ArrangedAnswers
+from replay.experiment import Override, overridden
 from replay.identity import versions_of
 from replay.isolation import InProcess, Isolate, Level, Limits
 from replay.matching import Player, Policies
 from replay.models import LiveModel, Model
 from replay.planner import describe
+from replay.prefix import check_span, check_start, history_before, write_prefix
 from replay.result import Finding, ReplayResult
 from replay.scribe import Scribe
 from replay.session import Session, SessionResult
@@ -28,12 +33,10 @@ from replay.tape_answers import (
     MODES,
     Mode,
     ModelMode,
-    TapeAnswers,
-    history_of,
     script_of,
     tools_of,
 )
-from replay.verdict import find, judge
+from replay.verdict import find, judge, resting
 from tracekit.canonical import JsonValue, digest
 from tracekit.configuration import store_path
 from tracekit.decorators import MARK
@@ -76,6 +79,12 @@ class ReplayOptions:
     """Variables that the planner's process gets beside the few that pass by themselves."""
     conditions: Conditions = "fixed"
     """Clock, ids and chance of code that does not ask ``tracekit.conditions``: made, or real."""
+    overrides: tuple[Override, ...] = ()
+    """Observations of the record that are to be others."""
+    start: int = 1
+    """The first decision that is the planner's own; what was before is taken from the record."""
+    until: int | None = None
+    """The last decision to be made; None for the planner's own end."""
     path: tuple[str, ...] = ()
     """Folders to look for the planner's modules in, before this process's own."""
 
@@ -93,6 +102,9 @@ class ReplayOptions:
             )
         if (self.model == "scripted") != (self.model_script is not None):
             raise UsageError("--model scripted and --script MOD:OBJ go together")
+        check_span(self.start, self.until)
+        if self.start > 1 and self.mode == "locked":
+            raise UsageError("--from is for --mode free: a locked planner never leaves the record")
 
 
 def replay_run(
@@ -165,11 +177,19 @@ class Replayer:
         ready = self._isolate.ready
         deciding = ready.planner["kind"] == "decide"
         check_replayable(recorded, deciding=deciding)
-        player = Player(Tape.of(recorded), self.options.policies)
-        answers = TapeAnswers(
-            player, mode=self.options.mode, model_mode=self.options.model, model=self._model
-        )
-        scribe = Scribe(
+        check_start(recorded, self.options.start, deciding=deciding)
+        played, overrides = overridden(recorded, self.options.overrides)
+        player = Player(Tape.of(played), self.options.policies)
+        scribe = self._scribe(recorded, sink)
+        answers = self._answers(player, overrides, deciding=deciding)
+        name = ready.planner["name"]
+        session = Session(answers, scribe, planner_name=name, span=self._span(played, name))
+        done = session.run(self._isolate, self._request(played, deciding=deciding))
+        self._raise_misfit(scribe, done)
+        return self._finished(recorded, player, answers, scribe, done)
+
+    def _scribe(self, recorded: Trajectory, sink: Sink | None) -> Scribe:
+        return Scribe(
             sink or MemorySink(),
             self._redactor,
             clock_ns=recorded.ts_start_ns or 0,
@@ -182,10 +202,38 @@ class Replayer:
                 "versions": self._versions,
             },
         )
-        session = Session(answers, scribe, planner_name=ready.planner["name"])
-        done = session.run(self._isolate, self._request(recorded, deciding=deciding))
-        self._raise_misfit(scribe, done)
-        return self._finished(recorded, player, answers, scribe, done)
+
+    def _answers(
+        self, player: Player, overrides: Mapping[str, Override], *, deciding: bool
+    ) -> ArrangedAnswers:
+        return ArrangedAnswers(
+            player,
+            mode=self.options.mode,
+            model_mode=self.options.model,
+            model=self._model,
+            deciding=deciding,
+            start=self.options.start,
+            overrides=overrides,
+        )
+
+    def _span(self, played: Trajectory, name: str) -> Span:
+        start = self.options.start
+        opening = partial(write_prefix, record=played, start=start, actor=name)
+        return Span(start, self.options.until, opening)
+
+    def _assumed(self, answers: ArrangedAnswers, done: SessionResult) -> list[str]:
+        """What the verdict rests on beside the record."""
+        unserved = set(map(str, answers.unserved.values()))
+        assumed = [
+            f"{override}, which you set" + (", was never asked for" if text in unserved else "")
+            for override in self.options.overrides
+            if (text := str(override))
+        ]
+        if self.options.start > 1:
+            assumed.append(f"what was before decision {self.options.start} is from the record")
+        if done.reached and done.stopped:
+            assumed.append(done.stopped)
+        return assumed
 
     def _raise_misfit(self, scribe: Scribe, done: SessionResult) -> None:
         """A planner that cannot be called, or returns no action, is misuse and no finding."""
@@ -199,12 +247,12 @@ class Replayer:
         self,
         recorded: Trajectory,
         player: Player,
-        answers: TapeAnswers,
+        answers: ArrangedAnswers,
         scribe: Scribe,
         done: SessionResult,
     ) -> ReplayResult:
         findings = find(done, recorded)
-        verdict = judge(done, findings, answers.locked)
+        verdict = resting(judge(done, findings, answers.locked), self._assumed(answers, done))
         shares: dict[str, int] = {str(k): n for k, n in player.shares().items()}
         prompts: dict[str, int] = {str(k): n for k, n in player.prompt_shares().items()}
         fidelity: dict[str, JsonValue] = {"calls": dict(shares), "prompts": dict(prompts)}
@@ -252,7 +300,7 @@ class Replayer:
         }
         if deciding:
             request |= {
-                "history": history_of(recorded),
+                "history": history_before(recorded, self.options.start),
                 "tools": tools_of(recorded.tools),
                 "script": script_of(recorded),
             }

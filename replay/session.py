@@ -13,10 +13,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from replay.answering import Answered, Answerer, Endless, How, PromptAnswer, Stopped, Turn
+from replay.answering import (
+    WHOLE,
+    Answered,
+    Answerer,
+    Endless,
+    How,
+    PromptAnswer,
+    Reached,
+    Span,
+    Stopped,
+    Turn,
+)
 from replay.isolation import Exit
 from replay.matching import Answer, AskedCall, AskedPrompt
-from replay.messages import provider_message, refusal, reply, tool_message
+from replay.messages import assistant_message, provider_message, refusal, reply, tool_message
 from replay.scribe import Scribe
 from tracekit.assembly import build
 from tracekit.canonical import JsonValue
@@ -71,6 +82,8 @@ class SessionResult:
     """None where the planner did not even begin."""
     endless: bool = False
     """Whether it was ended because the planner never stopped."""
+    reached: bool = False
+    """Whether it was ended because the user wanted no more."""
 
 
 class Isolated(Protocol):
@@ -85,10 +98,13 @@ class Isolated(Protocol):
 class Session:
     """One conversation; ``run`` has it."""
 
-    def __init__(self, answerer: Answerer, scribe: Scribe, *, planner_name: str) -> None:
+    def __init__(
+        self, answerer: Answerer, scribe: Scribe, *, planner_name: str, span: Span = WHOLE
+    ) -> None:
         self._answerer = answerer
         self._scribe = scribe
         self._planner_name = planner_name
+        self._span = span
         self._begun: dict[str, Fact] = {}
         self._values: dict[str, JsonValue] = {}
         self._contracts: dict[str, Contract] = {}
@@ -96,7 +112,7 @@ class Session:
         self._asked: dict[str, AskedCall] = {}
         self._answered: list[Answered] = []
         self._findings: list[dict[str, Any]] = []
-        self._decisions = 0
+        self._decisions = span.start - 1
         self._on_taint: set[str] = set()
         self._tainted = False
         """Whether something before was no evidence: all that comes after rests on it."""
@@ -124,6 +140,7 @@ class Session:
             exit=ended,
             stopped=None if stopped is None else str(stopped),
             endless=isinstance(stopped, Endless),
+            reached=isinstance(stopped, Reached),
             answered=tuple(self._answered),
             findings=tuple(self._findings),
             events=tuple(events),
@@ -181,6 +198,8 @@ class Session:
         return {"do": "execute"}
 
     def _ask_tool(self, begun: ToolCallBegun) -> dict[str, Any]:
+        if self._span.until is not None:
+            self._span.end_after(len(self._so_far().decisions))
         arguments = self._values[begun.span_id]
         asked = AskedCall(
             tool=begun.actor,
@@ -195,6 +214,9 @@ class Session:
         answer = self._call(asked)
         self._given[begun.span_id] = (answer, "answer")
         return self._reply(answer, begun.actor, begun.effect)
+
+    def _so_far(self) -> Trajectory:
+        return build(rows_from_facts(self._scribe.facts), self._scribe.blobs.get)
 
     def _call(self, asked: AskedCall) -> Answer:
         if len(self._answered) >= MAX_CALLS:
@@ -270,6 +292,8 @@ class Session:
         self._scribe.begin(
             RunBegun, parent=None, actor=self._planner_name, argument=request["input"]["value"]
         )
+        if self._span.opening is not None:
+            self._span.opening(self._scribe)
 
     def _end_deciding(self, ended: Exit) -> None:
         if self._scribe.over:
@@ -282,14 +306,15 @@ class Session:
             self._scribe.end(RunEnded, self._scribe.root or "", parent=None, observation=failed)
 
     def _decide(self, proposed: dict[str, Any]) -> dict[str, Any]:
-        if self._decisions >= MAX_DECISIONS:
+        if self._decisions >= self._span.start - 1 + MAX_DECISIONS:
             raise Endless(f"the planner has not stopped after {MAX_DECISIONS} decisions")
         # Redacted like any call: a secret in the planner's code is a placeholder in the record.
         decision: Any = self._scribe.redactor.redact(proposed).value
         self._decisions += 1
         number = self._decisions
+        self._span.end_after(number)
         self._answerer.begin_decision(number)
-        spoken = self._assistant(decision, number)
+        spoken = assistant_message(decision, number)
         results = self._act(decision, spoken, number)
         locked = self._answerer.next_history(decision, number)
         if locked is not None:
@@ -313,14 +338,6 @@ class Session:
         answer = said if decision["message"] is not None else None
         self._scribe.end(RunEnded, self._scribe.root or "", parent=None, observation=answer)
         return {"stop": True, "answer": decision["message"]}
-
-    def _assistant(self, decision: Mapping[str, Any], number: int) -> dict[str, JsonValue]:
-        calls: list[JsonValue] = [
-            {"id": f"call_{number}_{place}", "name": call["tool"], "arguments": call["arguments"]}
-            for place, call in enumerate(decision["calls"])
-        ]
-        spoken: dict[str, JsonValue] = {"role": "assistant", "content": decision["message"]}
-        return {**spoken, "tool_calls": calls} if calls else spoken
 
     def _act(
         self, decision: Mapping[str, Any], spoken: Mapping[str, Any], number: int

@@ -7,6 +7,7 @@ steps is inconclusive, and one that served nothing was not evaluated.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from replay.result import PROMPT_CHANGED, Finding, LockedDecision, Verdict
@@ -85,7 +86,7 @@ def judge(
     ]
     if decisive:
         return Verdict("fail", tuple(f.text for f in decisive))
-    if session.stopped is not None:
+    if session.stopped is not None and not session.reached:
         return Verdict("inconclusive", (session.stopped,))
     if not session.answered:
         reasons = tuple(f.text for f in findings)
@@ -101,3 +102,8 @@ def judge(
         where = f"at decision {', '.join(unknown)}"
         return Verdict("inconclusive", (f"{PROMPT_CHANGED}, {where}",))
     return Verdict("pass")
+
+
+def resting(verdict: Verdict, assumed: Sequence[str]) -> Verdict:
+    """Return ``verdict`` with what the user assumed for it; it holds under that only."""
+    return replace(verdict, reasons=(*verdict.reasons, *assumed)) if assumed else verdict

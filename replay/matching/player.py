@@ -83,6 +83,12 @@ class Player:
         """Give the next unused reply whatever was asked, always tainted; None at the end."""
         return self._count_prompt(self._prompts.by_position(asked))
 
+    def give_reply(self, event_id: str) -> Answer:
+        """Give the reply of one recorded model call, whatever was asked."""
+        answer = self._prompts.give(event_id)
+        self._count_prompt(answer)
+        return answer
+
     def explain_prompt(self, asked: AskedPrompt) -> str:
         """Say where a prompt that is not in the record parts from the one expected next."""
         return self._prompts.explain(asked)

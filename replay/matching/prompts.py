@@ -76,6 +76,12 @@ class PromptPlayer:
                 )
         return None
 
+    def give(self, event_id: str) -> Answer:
+        """Give the reply of one recorded model call."""
+        place = next(p.index for p in self._tape.prompts if p.model_call.event_id == event_id)
+        self._take(place)
+        return self._served(None, place, "exact")
+
     def explain(self, asked: AskedPrompt) -> str:
         """Say where a prompt that is not in the record parts from the one expected next."""
         queue = self._by_name.get(asked.name, self._free)
@@ -181,7 +187,13 @@ class PromptPlayer:
             self._last[key] = place
 
     def _served(
-        self, asked: AskedPrompt, place: int, rung: Rung, *, ambiguous: bool = False, why: str = ""
+        self,
+        asked: AskedPrompt | None,
+        place: int,
+        rung: Rung,
+        *,
+        ambiguous: bool = False,
+        why: str = "",
     ) -> Answer:
         recorded = self._tape.prompts[place].model_call
         where = f"model call {place + 1}"
@@ -193,7 +205,7 @@ class PromptPlayer:
                 recorded=recorded.event_id,
                 explanation=f"{where}: its reply was not kept ({recorded.reply.state})",
             )
-        models = _model(recorded.prompt), _model(asked.prompt)
+        models = _model(recorded.prompt), _model(asked.prompt if asked is not None else None)
         if rung in ("exact", "normalised") and None not in models and models[0] != models[1]:
             rung, why = "nearest", f"model: recorded {models[0]!r}, asked {models[1]!r}"
         if ambiguous:

@@ -1,0 +1,60 @@
+"""A tape's answers as the user arranged them: observations that were set, and a late start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from replay.answering import PromptAnswer, Stopped
+from replay.experiment import Override
+from replay.matching import Answer, AskedCall, AskedPrompt, Player
+from replay.models import Model
+from replay.prefix import given_models
+from replay.tape_answers import Mode, ModelMode, TapeAnswers
+
+
+class ArrangedAnswers(TapeAnswers):
+    """Answers one replay of one tape, with what the user arranged for it."""
+
+    def __init__(
+        self,
+        player: Player,
+        *,
+        mode: Mode,
+        model_mode: ModelMode,
+        model: Model | None,
+        deciding: bool,
+        start: int = 1,
+        overrides: Mapping[str, Override] | None = None,
+    ) -> None:
+        super().__init__(player, mode=mode, model_mode=model_mode, model=model)
+        self.unserved = dict(overrides or {})
+        """Observations that the user set and the planner has not been given, by event."""
+        self._overrides = dict(self.unserved)
+        self._prefix = given_models(self._record, start) if start > 1 and not deciding else ()
+        self._given = 0
+        if start > 1 and deciding:
+            self._turns = [turn for turn in self._turns if turn.before_decision > start]
+            player.advance_to(start)
+
+    def call(self, asked: AskedCall) -> Answer:
+        """Answer a tool call from the record, and say where it holds what the user set."""
+        answer = super().call(asked)
+        override = self._overrides.get(answer.recorded or "")
+        if override is None or answer.observation is None:
+            return answer
+        self.unserved.pop(answer.recorded or "", None)
+        return replace(answer, explanation=f"{answer.explanation}, set by you: {override}")
+
+    def prompt(self, asked: AskedPrompt, *, provider: str | None) -> PromptAnswer:
+        """Answer a request to a model; before the first free decision as was recorded."""
+        if self._given >= len(self._prefix):
+            return super().prompt(asked, provider=provider)
+        recorded = self._prefix[self._given]
+        self._given += 1
+        if (asked.path, asked.name) != (recorded.path, recorded.name):
+            raise Stopped(
+                f"cannot start there: request {self._given} to a model comes from another place "
+                "in the code than the recorded one"
+            )
+        return PromptAnswer("answer", self.player.give_reply(recorded.event_id))
