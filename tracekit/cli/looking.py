@@ -3,51 +3,26 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
-from typing import Literal
+from typing import Any
 
 import click
 
 from tracekit.cli.options import (
-    Moment,
     explained,
     json_option,
     open_for_reading,
     store_option,
     warn_of_damage,
 )
-
-Status = Literal["ok", "error", "open"]
+from tracekit.cli.selecting import query_of, selection_options
 
 
 @click.command()
-@click.option("--since", type=Moment(), help="Begun at this time or later: 7d, 24h, 2026-11-30.")
-@click.option("--until", type=Moment(), help="Begun before this time.")
-@click.option("--status", type=click.Choice(["ok", "error", "open"]), help="How it ended.")
-@click.option("--agent", help="Name of the agent.")
-@click.option("--tool", help="Name of a tool that it called.")
-@click.option("--tag", help="A tag that it carries.")
-@click.option("--task", help="Id of the task it worked on.")
-@click.option("--source", help="Format it was imported from; tracekit for recorded runs.")
-@click.option("--failed", is_flag=True, help="Only with an error, a failed or a refused call.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most.")
+@selection_options(limit=50)
 @store_option
 @json_option
 @explained
-def runs(
-    since: datetime | None,
-    until: datetime | None,
-    status: Status | None,
-    agent: str | None,
-    tool: str | None,
-    tag: str | None,
-    task: str | None,
-    source: str | None,
-    failed: bool,
-    limit: int,
-    store: str,
-    as_json: bool,
-) -> None:
+def runs(store: str, as_json: bool, **chosen: Any) -> None:
     """List runs, newest first.
 
     Example:
@@ -60,15 +35,12 @@ def runs(
     from tracekit.store import RunQuery
 
     opened = open_for_reading(store)
-    query = RunQuery(
-        since=since, until=until, status=status, agent=agent, tool=tool, tag=tag, task=task,
-        source=source, failed=failed, limit=limit,
-    )  # fmt: skip
+    query = query_of(chosen)
     rows = opened.runs(query)
     if as_json:
         click.echo(listing.runs_json(rows))
     elif not rows:
-        click.echo("no runs" if query == RunQuery(limit=limit) else "no runs match", err=True)
+        click.echo("no runs" if query == RunQuery(limit=query.limit) else "no runs match", err=True)
     else:
         listing.print_runs(rows)
     warn_of_damage(opened)

@@ -17,13 +17,14 @@ from tracekit.cli.options import (
     store_option,
     warn_of_damage,
 )
+from tracekit.cli.replay_many import chosen_runs, many_options, replay_chosen
 from tracekit.errors import UsageError
 
 _EXITS = {"pass": NOTHING, "fail": FINDING, "inconclusive": MISUSE, "not evaluated": MISUSE}
 
 
 @click.command()
-@click.option("--run-id", required=True, metavar="RUN", help="The recorded run, or a prefix.")
+@click.option("--run-id", metavar="RUN", help="The recorded run, or a prefix; or choose many.")
 @click.option("--planner", required=True, metavar="MOD:OBJ", help="The planner to try.")
 @click.option(
     "--mode",
@@ -81,15 +82,19 @@ _EXITS = {"pass": NOTHING, "fail": FINDING, "inconclusive": MISUSE, "not evaluat
     metavar="S",
     help="Seconds it may take.",
 )
+@many_options
 @store_option
 @json_option
 @explained
-def replay(run_id: str, planner: str, store: str, as_json: bool, **chosen: Any) -> None:
+def replay(run_id: str | None, planner: str, store: str, as_json: bool, **chosen: Any) -> None:
     """Feed the recorded observations of a run to a planner. Nothing is executed.
 
     The planner runs in a child process behind walls that prove themselves first. Calls are answered
     from the recording; a write that the recording does not hold is refused and reported. The replay
     is recorded as a run of its own, for tracekit show and tracekit diff.
+
+    Many runs are chosen as with tracekit runs (--since, --failed, --tag ...) and replayed in
+    parallel; one that fails does not stop the others, and --resume goes on where it was broken off.
 
     Exits with 0 if the planner came through on recorded evidence without a finding, 1 for a
     finding, 2 if it could not be decided or done.
@@ -99,13 +104,18 @@ def replay(run_id: str, planner: str, store: str, as_json: bool, **chosen: Any) 
     \b
         tracekit replay --run-id 01J --planner agents.sre:planner_v2
         tracekit replay --run-id 01J --planner agents.sre:planner_v2 --model live
+        tracekit replay --since 7d --failed --planner agents.sre:planner_v2 --junit replays.xml
     """
     from replay.replayer import replay_run  # heavy, and only this command needs it
     from replay.summary import summarise
     from tracekit.cli.text import json_report
 
+    runs = chosen_runs(run_id, chosen)
+    if not isinstance(runs, str):
+        options = _options(**chosen)
+        raise SystemExit(replay_chosen(runs, planner, store, options, as_json=as_json))
     opened = open_for_reading(store)
-    result = replay_run(run_id, planner=planner, store=opened, options=_options(**chosen))
+    result = replay_run(runs, planner=planner, store=opened, options=_options(**chosen))
     click.echo(json_report(result.as_dict()) if as_json else summarise(result))
     warn_of_damage(opened)
     raise SystemExit(_EXITS[result.verdict.kind])
