@@ -7,6 +7,7 @@ it is what its digest says. What writes the lines stands in ``journal``.
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ _AS_IT_IS = b',"json":'
 """Stands before the bytes of a JSON payload; they are read by their digest, not parsed."""
 JSON_PAYLOAD = b'","media_type":"' + JSON.encode() + b'"' + _AS_IT_IS
 _BLOB = b'{"blob":'
+_PAYLOAD_AT = len(BLOB_HEAD) + len(digest_bytes(b""))
+_DATA_AT = _PAYLOAD_AT + len(JSON_PAYLOAD)
 UNREADABLE = (ValidationError, ValueError, KeyError, TypeError, AttributeError)
 """What reading a line may raise."""
 
@@ -43,39 +46,48 @@ class JournalContent:
 
 def read_journal(path: Path) -> JournalContent:
     """Read ``path``; a torn or damaged line is named in ``damage`` and the rest is read."""
+    lines = path.read_bytes().split(b"\n")
+    return read_lines(path.name, enumerate(lines, 1), last=len(lines))[0]
+
+
+def read_lines(
+    name: str, lines: Iterable[tuple[int, bytes]], *, last: int
+) -> tuple[JournalContent, list[int]]:
+    """Read some lines of the journal ``name``, and tell on which of them the facts stand.
+
+    Args:
+        name: What damage is named by.
+        lines: The lines and their numbers.
+        last: The number of the journal's last line, which may be torn.
+    """
     content = JournalContent()
-    data = path.read_bytes()
-    lines = data.split(b"\n")
-    for number, line in enumerate(lines, 1):
-        line = line.strip(b"\0 \r")
+    numbers: list[int] = []
+    for number, whole in lines:
+        line = whole.strip(b"\0 \r")
         if not line:
             continue
         try:
-            read_line(line, content)
+            if _read_line(line, content):
+                numbers.append(number)
         except UNREADABLE as error:
-            torn = number == len(lines)
-            what = "the last line is torn" if torn else f"cannot be read ({reason(error)})"
-            content.damage.append(f"{path.name}:{number}: {what}")
-    return content
+            what = (
+                "the last line is torn" if number == last else f"cannot be read ({_reason(error)})"
+            )
+            content.damage.append(f"{name}:{number}: {what}")
+    return content, numbers
 
 
-def read_line(line: bytes, content: JournalContent) -> None:
-    """Add what one line says to ``content``.
-
-    Raises:
-        ValueError: nobody can read it; or another one of ``UNREADABLE``.
-    """
-    if line.startswith(_BLOB) and line.endswith(b"}}"):
-        head, found, data = line.partition(_AS_IT_IS)
-        if found:
-            named: Any = orjson.loads(head + b"}}")
-            blob = _checked(data=data[:-2], **named["blob"])
-            content.blobs[blob.digest] = blob
-            return
+def _read_line(line: bytes, content: JournalContent) -> bool:
+    """Add what one line says to ``content``; tell whether that is a fact."""
+    blob = _json_blob(line)
+    if blob is not None:
+        content.blobs[blob.digest] = blob
+        return False
     record: Any = orjson.loads(line)
     if "fact" in record:
         content.facts.append(FACT.validate_python(record))
-    elif "blob" in record:
+        return True
+    if "blob" in record:
         blob = _blob_of(**record["blob"])
         content.blobs[blob.digest] = blob
     elif "journal" in record:
@@ -83,6 +95,23 @@ def read_line(line: bytes, content: JournalContent) -> None:
         content.sampling = Sampling.read(record["journal"].get("sampling"))
     else:
         raise ValueError("neither a fact nor a blob")
+    return False
+
+
+def _json_blob(line: bytes) -> Blob | None:
+    """Read a JSON payload, which stands in its line as it is; None where there is none."""
+    if not (line.startswith(_BLOB) and line.endswith(b"}}")):
+        return None
+    if line.startswith(JSON_PAYLOAD, _PAYLOAD_AT):
+        data = line[_DATA_AT:-2]
+        digest = digest_bytes(data)
+        if line.startswith(digest.encode(), len(BLOB_HEAD)):
+            return Blob(digest, JSON, data)
+    head, found, data = line.partition(_AS_IT_IS)
+    if not found:
+        return None
+    named: Any = orjson.loads(head + b"}}")
+    return _checked(data=data[:-2], **named["blob"])
 
 
 def _blob_of(
@@ -98,6 +127,5 @@ def _checked(digest: str, media_type: str, data: bytes) -> Blob:
     return Blob(digest=digest, media_type=media_type, data=data)
 
 
-def reason(error: Exception) -> str:
-    """Say in one line why a line could not be read."""
+def _reason(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:120]

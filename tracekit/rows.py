@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from tracekit.canonical import canonical_text, parse_json
@@ -72,7 +72,7 @@ def rows_from_facts(facts: Iterable[Fact]) -> list[Event]:
             ended.setdefault((fact.run_id, fact.span_id, kind), fact)  # type: ignore[arg-type]  # told by the tag
         else:
             noted.setdefault((fact.writer, fact.seq), fact)
-    rows = [_operation(begin, ended.pop(key, None)) for key, begin in begun.items()]
+    rows = [operation_row(begin, ended.pop(key, None)) for key, begin in begun.items()]
     rows += [_orphan(end) for end in ended.values()]
     known = {(row.run_id, row.span_id) for row in rows}
     rows += [
@@ -80,7 +80,7 @@ def rows_from_facts(facts: Iterable[Fact]) -> list[Event]:
         for note in noted.values()
         if not (isinstance(note, EvidenceNoted) and (note.run_id, note.parent_span_id) in known)
     ]
-    return _fold(sorted(rows, key=_order), list(noted.values()))
+    return _fold(sorted(rows, key=told_order), list(noted.values()))
 
 
 def without_known_ends(rows: Iterable[Event], known: Iterable[Event]) -> list[Event]:
@@ -101,11 +101,13 @@ def _operation_of(row: Event) -> tuple[str, str | None, str]:
     return row.run_id, row.span_id, row.event_type
 
 
-def _order(row: Event) -> tuple[int, str, int]:
+def told_order(row: Event) -> tuple[int, str, int]:
+    """Tell where among the rows of a journal one stands: by when it was told of first."""
     return (row.ts_start_ns or row.ts_end_ns or 0, row.writer, row.seq)
 
 
-def _operation(begin: Begun, end: Ended | None) -> Event:
+def operation_row(begin: Begun, end: Ended | None) -> Event:
+    """Build the row of one operation, as far as that follows from its two halves."""
     kind: EventType = begin.fact.partition(".")[0]  # type: ignore[assignment]  # told by the tag
     columns: dict[str, Any] = {
         **_common(begin, kind, begin.seq),
@@ -298,26 +300,38 @@ def _payload(side: str, payload: Payload) -> dict[str, Any]:
     }
 
 
-def run_row(rows: Sequence[Event]) -> RunRow:
-    """Sum up the rows of one run as its line in the catalogue.
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What some rows of a run add up to."""
 
-    Raises:
-        ValueError: there are none.
-    """
-    if not rows:
-        raise ValueError("a run has at least one row")
-    root = next((row for row in rows if row.event_type == "run"), rows[0])
-    attributes: dict[str, Any] = _parse(root.attributes)
+    events: int = 0
+    llm_calls: int = 0
+    tool_calls: int = 0
+    writes: int = 0
+    errors: int = 0
+    refusals: int = 0
+    usage_input: int = 0
+    usage_output: int = 0
+    tools: frozenset[str] = frozenset()
+
+    def times(self, count: int) -> Totals:
+        """Add up ``count`` rows of which each adds this much."""
+        return replace(self, **{name: getattr(self, name) * count for name in _COUNTED})
+
+    def __add__(self, other: Totals) -> Totals:
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _COUNTED}
+        return Totals(**sums, tools=self.tools | other.tools)
+
+
+NONE = Totals()
+_COUNTED = tuple(field.name for field in fields(Totals) if field.name != "tools")
+
+
+def totals_of(rows: Sequence[Event]) -> Totals:
+    """Add up some rows of a run."""
     calls = [row for row in rows if row.event_type in ("tool_call", "retrieval")]
     models = [row for row in rows if row.event_type == "llm_call"]
-    agents = [row.actor for row in rows if row.event_type == "agent" and row.actor]
-    return RunRow(
-        **{name: getattr(root, name) for name in _SAME_IN_THE_CATALOGUE},
-        agent=root.actor or next(iter(agents), ""),
-        status=_status(root),
-        parent_run_id=attributes.get("parent_run_id"),
-        input_digest=root.argument_digest,
-        answer_digest=root.observation_digest,
+    return Totals(
         events=len(rows),
         llm_calls=len(models),
         tool_calls=len(calls),
@@ -326,7 +340,35 @@ def run_row(rows: Sequence[Event]) -> RunRow:
         refusals=sum(row.policy_decision == "deny" for row in calls),
         usage_input=sum(row.usage_input or 0 for row in models),
         usage_output=sum(row.usage_output or 0 for row in models),
-        tools=tuple(sorted({row.tool_name for row in calls if row.tool_name})),
+        tools=frozenset(row.tool_name for row in calls if row.tool_name),
+    )
+
+
+def run_row(rows: Sequence[Event], *, more: Totals = NONE) -> RunRow:
+    """Sum up the rows of one run as its line in the catalogue.
+
+    Args:
+        rows: The rows, in order; those of the run itself and of its agents are among them.
+        more: What other rows of the run add up to.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if not rows:
+        raise ValueError("a run has at least one row")
+    root = next((row for row in rows if row.event_type == "run"), rows[0])
+    attributes: dict[str, Any] = _parse(root.attributes)
+    agents = [row.actor for row in rows if row.event_type == "agent" and row.actor]
+    totals = totals_of(rows) + more
+    return RunRow(
+        **{name: getattr(root, name) for name in _SAME_IN_THE_CATALOGUE},
+        **{name: getattr(totals, name) for name in _COUNTED},
+        agent=root.actor or next(iter(agents), ""),
+        status=_status(root),
+        parent_run_id=attributes.get("parent_run_id"),
+        input_digest=root.argument_digest,
+        answer_digest=root.observation_digest,
+        tools=tuple(sorted(totals.tools)),
         versions=canonical_text(attributes.get("versions", {})),
         tags=tuple(attributes.get("tags", ())),
         replay_of=attributes.get("replay_of"),

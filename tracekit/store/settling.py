@@ -20,9 +20,11 @@ from pathlib import Path
 from tracekit.conditions import Conditions
 from tracekit.events import SCHEMA_VERSION, Blob, Event, Fact
 from tracekit.journal import owner_alive, part_of, writer_of
-from tracekit.journal_reading import JournalContent, read_journal
+from tracekit.journal_reading import JournalContent
+from tracekit.store.bulk import Bulk, read_in_bulk
 from tracekit.store.folder import Folder, locked, make_folder, publish
 from tracekit.store.live import join, journals
+from tracekit.store.paired import NOTHING, Paired, pair
 from tracekit.store.sifting import (
     Fate,
     Kept,
@@ -34,19 +36,20 @@ from tracekit.store.sifting import (
 )
 from tracekit.store.types import Batch, Settled
 
+Append = Callable[[Batch, Paired], int]
+"""Keeps a batch and more rows of it, and gives the number of the rows that were new."""
 _CHUNK_BYTES = 64 << 20
 """Journals are settled so many bytes at a time, since their facts are held in memory."""
 _BIRTH_NS = 60_000_000_000
 """A journal that is empty for longer than this never came to life."""
 
 
-def settle(folder: Folder, append: Callable[[Batch], int], *, kept: Kept, wait: bool) -> Settled:
+def settle(folder: Folder, append: Append, *, kept: Kept, wait: bool) -> Settled:
     """Settle what can be settled; what cannot stays readable where it is.
 
     Args:
         folder: Where the journals are.
-        append: Keeps a batch, and gives the number of its rows that were new; it is called under
-            the write lock.
+        append: It is called under the write lock.
         kept: Tells which of some run ids have a run in the store, or are the parent of one.
         wait: Wait for whoever is writing; else nothing is settled then.
     """
@@ -84,15 +87,14 @@ def _chunks(paths: list[Path]) -> Iterator[list[Path]]:
         yield chunk
 
 
-def _settle_chunk(
-    sieve: Sieve, append: Callable[[Batch], int], paths: list[Path]
-) -> tuple[int, int, list[Path]]:
+def _settle_chunk(sieve: Sieve, append: Append, paths: list[Path]) -> tuple[int, int, list[Path]]:
     """Settle some journals: how many are gone, how many rows are new, what is held back."""
     folder = sieve.folder
     with ExitStack() as claims:
-        contents = _in_turn(claims, journals(folder), set(paths))
-        if not contents:
+        bulks = _in_turn(claims, journals(folder), set(paths))
+        if not bulks:
             return 0, 0, []
+        contents, paired = _apart(bulks)
         joined = join(contents)
         going_on = {writer_of(path) for path in journals(folder) if path not in contents}
         fates = sieve.fates(contents, going_on)
@@ -103,15 +105,22 @@ def _settle_chunk(
         }
         whole = tuple(row for row in rows if not (_is_open(row) and row.writer in going_on))
         blobs = needed(rows, joined.blobs) if fates else joined.blobs.values()
-        added = append(Batch(whole, tuple(blobs)))
+        added = append(Batch(whole, tuple(blobs)), paired)
         count_dropped(folder, dropped_rows(contents, every, fates))
         held_back = []
         for path, content in contents.items():
             left = [fact for fact in content.facts if _stays(fact, fates, under_way)]
             values = needed_by(left, lambda fact: fact.run_id in fates, joined.blobs)
-            if not _retire(folder, path, content, left, values):
+            if not _retire(folder, path, bulks[path], left, values):
                 held_back.append(path)
         return len(contents) - len(held_back), added, held_back
+
+
+def _apart(bulks: Mapping[Path, Bulk]) -> tuple[dict[Path, JournalContent], Paired]:
+    """Part what are plain operations from the rest; where runs may be dropped, none are plain."""
+    if all(bulk.content.sampling.keeps_all for bulk in bulks.values()):
+        return pair(bulks)
+    return {path: bulk.whole() for path, bulk in bulks.items()}, NOTHING
 
 
 def _stays(
@@ -126,26 +135,24 @@ def _stays(
     )
 
 
-def _in_turn(
-    claims: ExitStack, present: list[Path], wanted: Container[Path]
-) -> dict[Path, JournalContent]:
+def _in_turn(claims: ExitStack, present: list[Path], wanted: Container[Path]) -> dict[Path, Bulk]:
     """Claim and read journals; a process's later ones only with all that are left before them.
 
     A reader that asks whether the owner of one is alive holds it for a moment: it waits then, and
     so do the ends in those that follow.
     """
-    contents: dict[Path, JournalContent] = {}
+    bulks: dict[Path, Bulk] = {}
     waits: set[str] = set()
     for path in present:
         if writer_of(path) in waits:
             continue
         if path in wanted and claims.enter_context(_claimed(path)):
-            content = read_journal(path)
-            if content.schema_version <= SCHEMA_VERSION:
-                contents[path] = content
-        if path not in contents:
+            bulk = read_in_bulk(path)
+            if bulk.content.schema_version <= SCHEMA_VERSION:
+                bulks[path] = bulk
+        if path not in bulks:
             waits.add(writer_of(path))
-    return contents
+    return bulks
 
 
 def _is_open(row: Event) -> bool:
@@ -179,22 +186,21 @@ def _claimed(path: Path) -> Iterator[bool]:
         os.close(fd)
 
 
-def _retire(
-    folder: Folder, path: Path, content: JournalContent, left: list[Fact], values: list[Blob]
-) -> bool:
+def _retire(folder: Folder, path: Path, bulk: Bulk, left: list[Fact], values: list[Blob]) -> bool:
     """Remove a settled journal but for what is ``left``; False where something is.
 
     One with lines that nobody could read is put aside instead, or left whole until then.
     """
-    if not left and not content.damage:
+    damage = bulk.content.damage
+    if not left and not damage:
         path.unlink(missing_ok=True)
         return True
     if not left:
         make_folder(folder.damaged)
         os.replace(path, folder.damaged / path.name)
         return True
-    if not content.damage and len(left) < len(content.facts):
-        lines = part_of(content, left, values)
+    if not damage and len(left) < bulk.count:
+        lines = part_of(bulk.content, left, values)
         publish([(path, lambda temporary: _write_bytes(temporary, lines))])
     return False
 

@@ -23,10 +23,12 @@ from tracekit.store.appending import by_run, new_rows
 from tracekit.store.assembling import trajectory_of
 from tracekit.store.database import SCHEMAS, Database, patiently, turn, unreadable
 from tracekit.store.live import Live, LiveReader, set_aside
+from tracekit.store.paired import Paired
 from tracekit.store.queries import Fresh, answer, quoted
 from tracekit.store.reading import rows_in
 from tracekit.store.schema import blobs_of, blobs_table, events_of, events_table, runs_table
 from tracekit.store.types import (
+    Batch,
     Compacted,
     Problem,
     RunQuery,
@@ -200,11 +202,14 @@ class DuckdbStore:
         from tracekit.store.settling import settle
 
         try:
-            return settle(self.folder, self.append, kept=self._kept_or_parents, wait=wait)
+            return settle(self.folder, self._append_all, kept=self._kept_or_parents, wait=wait)
         except StoreBusy as error:
             if wait:
                 raise
             return Settled(skipped=error.message)
+
+    def _append_all(self, batch: Batch, paired: Paired) -> int:
+        return self.append(Batch((*batch.events, *paired.events()), batch.blobs))
 
     def _kept_or_parents(self, run_ids: Iterable[str]) -> set[str]:
         wanted = pa.table({"run_id": pa.array(sorted(run_ids), pa.string())})
