@@ -7,10 +7,10 @@ it gets nothing but answers from the parent.
 
 from __future__ import annotations
 
-import os
-import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -19,13 +19,15 @@ from replay.answering import Span
 from replay.arranged import ArrangedAnswers
 from replay.experiment import Override, overridden
 from replay.identity import versions_of
-from replay.isolation import InProcess, Isolate, Level, Limits
+from replay.isolation import Level, Limits
+from replay.lanes import BASELINE, CANDIDATE, Lane, Lanes, compare_baseline, weigh
 from replay.matching import Player, Policies
 from replay.models import LiveModel, Model
-from replay.planner import describe
+from replay.placing import importable, importable_name, isolate, name_of
 from replay.prefix import check_span, check_start, history_before, write_prefix
-from replay.result import Finding, ReplayResult
+from replay.result import Finding, LockedDecision, ReplayResult, SelfTest
 from replay.scribe import Scribe
+from replay.selftest import put_to_test
 from replay.session import Session, SessionResult
 from replay.tape import Tape
 from replay.tape_answers import (
@@ -39,19 +41,19 @@ from replay.tape_answers import (
 from replay.verdict import find, judge, resting
 from tracekit.canonical import JsonValue, digest
 from tracekit.configuration import store_path
-from tracekit.decorators import MARK
 from tracekit.errors import PlannerSignatureError, ReplayNotPossible, UsageError
 from tracekit.journal import Journal
 from tracekit.redact import KeyedTagger, Redactor, load_key
-from tracekit.settings import REDACT, redaction_rules
+from tracekit.settings import redaction_rules
 from tracekit.sink import MemorySink, Sink
 from tracekit.store import Store, open_store
 from tracekit.store.places import journal_folder
 from tracekit.trajectory import Trajectory
 
-_DUMMY_ENVIRONMENT = {"OPENAI_API_KEY": "not-needed-in-a-replay"}
-"""Clients insist on a key when they are made; no request of theirs ever leaves the process."""
-
+__all__ = [
+    "CONDITIONS", "Conditions", "ReplayOptions", "Replayer", "check_replayable", "importable",
+    "importable_name", "isolate", "name_of", "replay_run",
+]  # fmt: skip
 
 Conditions = Literal["fixed", "real"]
 CONDITIONS: tuple[Conditions, ...] = ("fixed", "real")
@@ -87,6 +89,10 @@ class ReplayOptions:
     """The last decision to be made; None for the planner's own end."""
     path: tuple[str, ...] = ()
     """Folders to look for the planner's modules in, before this process's own."""
+    baseline: str | object | None = None
+    """The old planner; the new one is judged only if this one does on its record what it did."""
+    self_test: bool | None = None
+    """Whether to change an observation and see that something follows; None: with a baseline."""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -105,6 +111,17 @@ class ReplayOptions:
         check_span(self.start, self.until)
         if self.start > 1 and self.mode == "locked":
             raise UsageError("--from is for --mode free: a locked planner never leaves the record")
+        if self.self_test and self.baseline is None and self.model == "live":
+            raise UsageError(
+                "a self-test needs a model that says the same again, and a live one may not",
+                hint="give --baseline: the prompts of the old planner are answered by the record",
+            )
+
+    def of_baseline(self) -> ReplayOptions:
+        """How the old planner is replayed: whole, on its own record, which has all it asks for."""
+        policies = replace(self.policies, unmatched={}, live=frozenset())
+        changes: dict[str, Any] = {"baseline": None, "overrides": (), "start": 1, "until": None}
+        return replace(self, model="recorded", model_script=None, policies=policies, **changes)
 
 
 def replay_run(
@@ -113,6 +130,7 @@ def replay_run(
     planner: str | Callable[..., Any] | object,
     store: str | Path | Store | None = None,
     options: ReplayOptions | None = None,
+    baseline: str | object | None = None,
 ) -> ReplayResult:
     """Replay a recorded run with another planner; the replay is recorded as a run of its own.
 
@@ -122,6 +140,7 @@ def replay_run(
             child process; a closure runs in this one.
         store: The store, or its path; default ``$TRACEKIT_STORE``, else ``.tracekit``.
         options: How.
+        baseline: The old planner, as ``planner``; sets ``ReplayOptions.baseline``.
 
     Raises:
         RunNotFound: there is no such run.
@@ -133,12 +152,28 @@ def replay_run(
         store if not isinstance(store, (str, Path, type(None))) else open_store(store_path(store))
     )
     recorded = kept.trajectory(kept.resolve(run_id))
+    chosen = options or ReplayOptions()
+    if baseline is not None:
+        chosen = replace(chosen, baseline=baseline)
     journal = Journal(journal_folder(kept.path))
     try:
-        with Replayer(planner, options or ReplayOptions()) as replayer:
+        with Replayer(planner, chosen) as replayer:
             return replayer.replay(recorded, sink=journal)
     finally:
         journal.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Play:
+    """One planner's way through one record, not judged yet."""
+
+    player: Player
+    answers: ArrangedAnswers
+    scribe: Scribe
+    done: SessionResult
+    locked: tuple[LockedDecision, ...]
+    out_of_step: str | None
+    """Why it was not in step with the record to its end, where it was locked."""
 
 
 class Replayer:
@@ -149,6 +184,8 @@ class Replayer:
         self.planner_name = planner if isinstance(planner, str) else name_of(planner)
         self._isolate = isolate(planner, options)
         self._model: Model | None = LiveModel() if options.model == "live" else None
+        old = options.baseline
+        self._baseline = None if old is None else Replayer(old, options.of_baseline())
         tagger = KeyedTagger(load_key())
         self._redactor = Redactor(redaction_rules(), tagger)
         self._versions = versions_of(
@@ -157,12 +194,16 @@ class Replayer:
 
     def __enter__(self) -> Replayer:
         """Put the walls up and import the planner; see ``replay_run`` for what it raises."""
-        self._isolate.__enter__()
+        with ExitStack() as entered:
+            for side in (self._isolate, self._baseline):
+                if side is not None:
+                    entered.enter_context(side)
+            self._entered = entered.pop_all()
         return self
 
     def __exit__(self, *reason: Any) -> None:
         """End the planner's process."""
-        self._isolate.__exit__(*reason)
+        self._entered.__exit__(*reason)
 
     def replay(self, recorded: Trajectory, *, sink: Sink | None = None) -> ReplayResult:
         """Replay one run.
@@ -174,6 +215,25 @@ class Replayer:
         Raises:
             ReplayNotPossible: the record lacks what a replay needs.
         """
+        lanes = Lanes() if self._baseline is None else self._baseline._lane(recorded, sink)
+        played = self._play(recorded, sink)
+        if self._baseline is None and self.options.self_test:
+            lanes = Lanes(self_test=self._put_to_test(recorded, played, CANDIDATE))
+        return self._finished(recorded, played, lanes)
+
+    def _lane(self, recorded: Trajectory, sink: Sink | None) -> Lanes:
+        """Replay the old planner on its own record; put the lane to the test where it is sound."""
+        played = self._play(recorded, sink)
+        run_id = self._finished(recorded, played, Lanes()).run_id
+        lane = compare_baseline(self.planner_name, run_id, recorded, played.done, played.locked)
+        if not lane.sound or self.options.self_test is False:
+            return Lanes(lane)
+        return Lanes(lane, self._put_to_test(recorded, played, BASELINE))
+
+    def _put_to_test(self, recorded: Trajectory, played: _Play, lane: Lane) -> SelfTest:
+        return put_to_test(recorded, played, lambda other: self._play(other, None), lane=lane)
+
+    def _play(self, recorded: Trajectory, sink: Sink | None) -> _Play:
         ready = self._isolate.ready
         deciding = ready.planner["kind"] == "decide"
         check_replayable(recorded, deciding=deciding)
@@ -186,7 +246,9 @@ class Replayer:
         session = Session(answers, scribe, planner_name=name, span=self._span(played, name))
         done = session.run(self._isolate, self._request(played, deciding=deciding))
         self._raise_misfit(scribe, done)
-        return self._finished(recorded, player, answers, scribe, done)
+        out_of_step = answers.close(ended=done.stopped is None and done.exit.kind == "done")
+        locked = answers.locked if self.options.mode == "locked" else ()
+        return _Play(player, answers, scribe, done, locked, out_of_step)
 
     def _scribe(self, recorded: Trajectory, sink: Sink | None) -> Scribe:
         return Scribe(
@@ -243,17 +305,14 @@ class Replayer:
                 scribe.finish(verdict=f"not evaluated: {error['message']}", fidelity={})
             raise PlannerSignatureError(f"planner {self.planner_name}: {error['message']}")
 
-    def _finished(
-        self,
-        recorded: Trajectory,
-        player: Player,
-        answers: ArrangedAnswers,
-        scribe: Scribe,
-        done: SessionResult,
-    ) -> ReplayResult:
-        findings = find(done, recorded)
-        verdict = resting(judge(done, findings, answers.locked), self._assumed(answers, done))
-        shares: dict[str, int] = {str(k): n for k, n in player.shares().items()}
+    def _finished(self, recorded: Trajectory, played: _Play, lanes: Lanes) -> ReplayResult:
+        player, scribe, done = played.player, played.scribe, played.done
+        findings = find(done, recorded, played.locked)
+        locked = played.locked if self.options.mode == "locked" else None
+        verdict = judge(done, findings, locked, out_of_step=played.out_of_step)
+        verdict = resting(weigh(verdict, lanes), self._assumed(played.answers, done))
+        rungs = (step.answer.rung for step in done.answered if step.kind == "call")
+        shares: dict[str, int] = dict(Counter(rungs))
         prompts: dict[str, int] = {str(k): n for k, n in player.prompt_shares().items()}
         fidelity: dict[str, JsonValue] = {"calls": dict(shares), "prompts": dict(prompts)}
         scribe.finish(verdict=str(verdict), fidelity=fidelity)
@@ -275,7 +334,9 @@ class Replayer:
             trajectory=done.trajectory,
             exit=done.exit,
             incidental=tuple(getattr(self._isolate, "incidental", ())),
-            locked=tuple(answers.locked),
+            locked=played.locked,
+            baseline=lanes.baseline,
+            self_test=lanes.self_test,
             stopped=done.stopped,
             notes=self._isolate.ready.notes,
         )
@@ -319,46 +380,3 @@ def check_replayable(recorded: Trajectory, *, deciding: bool) -> None:
         f"run {recorded.run_id} cannot be replayed: its input {_WHY_NOT[recorded.input.state]}",
         hint="a run is replayable when its agent is decorated and its arguments can be kept",
     )
-
-
-def isolate(planner: str | object, options: ReplayOptions) -> Isolate | InProcess:
-    """Choose where the planner runs: a child process if it can be imported, else this process."""
-    spec = planner if isinstance(planner, str) else importable(planner)
-    if spec is None:
-        return InProcess(planner, level=options.isolation)
-    return Isolate(
-        spec,
-        level=options.isolation,
-        limits=options.limits,
-        path=options.path,
-        env={**_DUMMY_ENVIRONMENT, **_rules_of_operators(), **options.environment},
-    )
-
-
-def _rules_of_operators() -> dict[str, str]:
-    """What the planner redacts has to be what was redacted when it was recorded."""
-    return {REDACT: os.environ[REDACT]} if REDACT in os.environ else {}
-
-
-def importable(planner: object) -> str | None:
-    """``MOD:OBJ`` of a planner that a fresh process can import; None for a closure."""
-    module = getattr(planner, "__module__", None)
-    name = getattr(planner, "__qualname__", None)
-    if not module or not name or module == "__main__" or "<locals>" in name:
-        return None
-    found: object = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return f"{module}:{name}" if found is planner else None
-
-
-def importable_name(planner: str | object) -> str | object:
-    """``MOD:OBJ`` of a planner, or the planner itself where nothing can import it."""
-    return planner if isinstance(planner, str) else importable(planner) or planner
-
-
-def name_of(planner: object) -> str:
-    """What a planner that was given as an object is called in the record."""
-    mark = getattr(planner, MARK, None)
-    name: str = mark.name if mark is not None else describe(planner)["name"]
-    return f"{getattr(planner, '__module__', '?')}:{name}"

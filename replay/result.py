@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from replay.isolation import Change, Exit, Level, Wall
@@ -42,6 +42,13 @@ class Finding:
     """How many calls and prompts had been answered before it."""
 
 
+DecisionChange = Literal[
+    "same", "other words", "changed arguments", "other tool", "more calls", "fewer calls",
+    "answer instead of call", "call instead of answer", "other answer", "no proposal",
+]  # fmt: skip
+LockedBy = Literal["planner", "model", "code"]
+
+
 @dataclass(frozen=True, slots=True)
 class LockedDecision:
     """Step-locked: what was decided at one recorded decision, then and now."""
@@ -49,8 +56,45 @@ class LockedDecision:
     number: int
     recorded: JsonValue
     proposed: JsonValue
-    """None where nothing was proposed: the prompt changed and no model was there to answer it."""
+    """None where nothing was proposed: the prompt changed and no model was there to answer it, or
+    the planner ended without this call."""
     same: bool
+    """Whether it is the same action; the words beside calls are none."""
+    change: DecisionChange
+    explanation: str
+    """The change in a sentence; empty where there is none."""
+    by: LockedBy
+    """Who decides there: a planner that only decides, a model, or the agent's own code."""
+    writes: tuple[str, ...] = ()
+    """Proposed calls that may write and stand nowhere in the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineLane:
+    """The old planner, replayed on its own record."""
+
+    planner: str
+    run_id: str
+    """Of its replay."""
+    unsound_at: int | None
+    """The decision at which it is not what was observed; None where all of it is."""
+    difference: str
+
+    @property
+    def sound(self) -> bool:
+        """Whether the lane is what was observed, so that a candidate can be judged beside it."""
+        return self.unsound_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """What became of a lane whose observations were changed, one at a time."""
+
+    lane: Literal["baseline", "candidate"]
+    outcome: Literal["reacts", "inert", "not run"]
+    changed: tuple[str, ...]
+    """The calls whose observation was changed."""
+    detail: str
 
 
 @dataclass(frozen=True)
@@ -82,6 +126,9 @@ class ReplayResult:
     """Why the replay ended before the planner did; what it had not done by then says nothing."""
     notes: tuple[str, ...] = ()
     """What is otherwise than usual with this planner, one sentence each."""
+
+    baseline: BaselineLane | None = None
+    self_test: SelfTest | None = None
 
     @property
     def passed(self) -> bool:
@@ -121,22 +168,32 @@ class ReplayResult:
                 for c in self.missing
             ],
             "findings": [{"kind": f.kind, "text": f.text} for f in self.findings],
-            "locked": [
-                {
-                    "decision": d.number,
-                    "recorded": d.recorded,
-                    "proposed": d.proposed,
-                    "same": d.same,
-                }
-                for d in self.locked
-            ],
+            "locked": [_locked(decision) for decision in self.locked],
             "incidental": [str(change) for change in self.incidental],
             "stopped": self.stopped,
             "notes": list(self.notes),
+            "baseline": _baseline(self.baseline),
+            "self_test": None if self.self_test is None else asdict(self.self_test),
             "exit": self.exit.kind,
             "detail": self.exit.detail,
             "answer": self.trajectory.answer.value if self.trajectory else None,
         }
+
+
+def _locked(decision: LockedDecision) -> dict[str, Any]:
+    return {
+        "decision": decision.number,
+        "recorded": decision.recorded,
+        "proposed": decision.proposed,
+        "same": decision.same,
+        "change": decision.change,
+        "explanation": decision.explanation,
+        "by": decision.by,
+    }
+
+
+def _baseline(lane: BaselineLane | None) -> dict[str, Any] | None:
+    return None if lane is None else {**asdict(lane), "sound": lane.sound}
 
 
 def _step(step: Answered) -> dict[str, Any]:

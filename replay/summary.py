@@ -30,6 +30,7 @@ def _lines(result: ReplayResult) -> Iterator[str]:
     yield f"  isolation  {result.level}; walls that proved themselves: {walls}"
     yield from (f"             {w.name}: {w.evidence}" for w in result.walls if not w.held)
     yield from (f"             {note}" for note in result.notes)
+    yield from _lanes(result)
     yield f"  calls      {_shares(result.shares)}"
     if result.prompt_shares:
         yield f"  prompts    {_shares(result.prompt_shares)}"
@@ -101,13 +102,31 @@ def _locked(result: ReplayResult) -> Iterator[str]:
         return
     same = sum(decision.same for decision in result.locked)
     yield f"  locked     {same} of {len(result.locked)} decisions as recorded"
-    for decision in result.locked:
-        if not decision.same:
-            proposed = "nothing (prompt changed, no model)"
-            if decision.proposed is not None:
-                proposed = _short(decision.proposed)
-            yield f"    - decision {decision.number}: recorded {_short(decision.recorded)}"
-            yield f"      proposed {proposed}"
+    parted = [decision for decision in result.locked if decision.change != "same"]
+    shown = result.locked if len(result.locked) <= _MOST_LINES else parted[:_MOST_LINES]
+    for decision in shown:
+        told = _short(decision.explanation or _tools(decision.recorded))
+        yield f"    {decision.number:>4}  {decision.change:<22}  {told}".rstrip()
+    if len(shown) < len(result.locked):
+        yield f"    and {len(result.locked) - len(shown)} more (--json lists them)"
+
+
+def _tools(decision: JsonValue) -> str:
+    """The tools that a decision calls, or that it answers."""
+    calls = decision.get("calls") if isinstance(decision, dict) else None
+    names = [str(c["tool"]) for c in calls or () if isinstance(c, dict)] if calls else []  # type: ignore[union-attr]  # a list
+    return ", ".join(names) or "answers"
+
+
+def _lanes(result: ReplayResult) -> Iterator[str]:
+    lane, test = result.baseline, result.self_test
+    if lane is not None:
+        found = "does what was observed"
+        if not lane.sound:
+            found = f"differs at step {lane.unsound_at}: {_short(lane.difference)}"
+        yield f"  baseline   {lane.planner} {found} (replay {lane.run_id})"
+    if test is not None:
+        yield f"  self-test  {test.lane} {test.outcome}: {_short(test.detail)}"
 
 
 def _divergence(result: ReplayResult) -> Iterator[str]:

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from replay.locked import Lock, as_proposal
 from replay.matching import Answer, AskedCall, AskedPrompt, Player
 from replay.models import Model, ModelUnavailable
+from replay.proposals import decision_of, proposal_of_reply
 from replay.result import PROMPT_CHANGED, LockedDecision
 from replay.session import PromptAnswer, Stopped, Turn, tool_message
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
-from tracekit.decisions import requested, said
-from tracekit.trajectory import Decision, Message, ModelCall, Observation, Trajectory
+from tracekit.trajectory import Decision, Message, Observation, Trajectory
 
 ModelMode = Literal["recorded", "live", "scripted", "positional"]
 MODEL_MODES: tuple[ModelMode, ...] = ("recorded", "live", "scripted", "positional")
@@ -31,7 +32,7 @@ class TapeAnswers:
         self, player: Player, *, mode: Mode, model_mode: ModelMode, model: Model | None
     ) -> None:
         self.player = player
-        self.locked: list[LockedDecision] = []
+        self.lock = Lock(player)
         self._record = player.tape.trajectory
         self._mode = mode
         self._model_mode = model_mode
@@ -40,18 +41,26 @@ class TapeAnswers:
         self._turns = [
             m for m in self._record.messages if m.role == "user" and m.before_decision > 1
         ]
-        self._own_models = [m for m in self._record.model_calls if m.covered_by is None]
         calls = (*self._record.calls, *self._record.covered)
         self._latencies = {call.event_id: call.latency_ns or 0 for call in calls}
         self._latencies |= {m.event_id: m.latency_ns or 0 for m in self._record.model_calls}
-        self._asked_models = 0
+        self._deciding = False
         self._spoken_otherwise = False
+
+    @property
+    def locked(self) -> tuple[LockedDecision, ...]:
+        """The decisions that were compared, where the mode is locked."""
+        return tuple(self.lock.decisions)
 
     # --- calls ------------------------------------------------------------------------------------
 
     def call(self, asked: AskedCall) -> Answer:
         """Answer a tool call from the record."""
-        return self.player.call(asked)
+        if self._mode != "locked":
+            return self.player.call(asked)
+        if self._deciding:
+            return as_proposal(self.player.call(asked))
+        return self.lock.call(asked)
 
     def note_result(self, asked: AskedCall, observation: Observation) -> None:
         """Take note of what a call came back with that really ran."""
@@ -113,19 +122,8 @@ class TapeAnswers:
 
     def _lock(self, asked: AskedPrompt, provider: str | None) -> PromptAnswer:
         """Compare what the new prompt proposes with the record, and return the recorded reply."""
-        place = self._asked_models
-        self._asked_models += 1
-        if place >= len(self._own_models):
-            raise Stopped(
-                f"cannot lock: the planner asks its model a {place + 1}. time, "
-                f"the record has {len(self._own_models)} requests"
-            )
-        recorded = self._own_models[place]
-        if asked.path != recorded.path:
-            raise Stopped(f"cannot lock: request {place + 1} comes from another place in the code")
-        proposed = self._proposal(asked, provider)
-        then = proposal_of(recorded)
-        self.locked.append(LockedDecision(place + 1, then, proposed, same=proposed == then))
+        recorded = self.lock.request(asked)
+        self.lock.compare_reply(recorded, self._proposal(asked, provider))
         answer = Answer("exact", recorded.reply, recorded=recorded.event_id, explanation="locked")
         return PromptAnswer("answer", answer)
 
@@ -141,10 +139,17 @@ class TapeAnswers:
             reply = self._complete(asked.prompt)
         return None if reply is None else proposal_of_reply(reply)
 
+    def close(self, *, ended: bool) -> str | None:
+        """Say why the planner was not in step with the record to its end; None where it was."""
+        if self._mode != "locked" or self._deciding or not ended:
+            return None
+        return self.lock.close()
+
     # --- planners that decide ---------------------------------------------------------------------
 
     def begin_decision(self, number: int) -> None:
         """Locked: calls of earlier decisions were made as recorded, whatever was proposed."""
+        self._deciding = True
         if self._mode == "locked":
             self.player.advance_to(number)
 
@@ -152,12 +157,8 @@ class TapeAnswers:
         """Locked: compare with the recorded decision and go on with what was recorded."""
         if self._mode != "locked":
             return None
-        if number > len(self._record.decisions):
-            return []
-        recorded = self._record.decisions[number - 1]
-        then, now = _decided(recorded), _plain(decision)
-        self.locked.append(LockedDecision(number, then, now, same=then == now))
-        if number == len(self._record.decisions):
+        recorded = self.lock.decided(decision, number)
+        if recorded is None or number == len(self._record.decisions):
             return []
         return [*decision_messages(recorded), *self._turn_messages(number)]
 
@@ -203,7 +204,7 @@ def prompt_text(value: JsonValue) -> JsonValue:
 
 def script_of(record: Trajectory) -> list[JsonValue]:
     """What the recorded model did, decision by decision."""
-    return [_decided(decision) for decision in record.decisions]
+    return [decision_of(decision) for decision in record.decisions]
 
 
 def tools_of(contracts: Sequence[Contract]) -> list[JsonValue]:
@@ -229,31 +230,3 @@ def decision_messages(decision: Decision) -> list[JsonValue]:
         results.append(tool_message(call_id, call.tool, call.observation))
     spoken: dict[str, JsonValue] = {"role": "assistant", "content": decision.message}
     return [{**spoken, "tool_calls": calls} if calls else spoken, *results]
-
-
-def _decided(decision: Decision) -> JsonValue:
-    calls: list[JsonValue] = [
-        {"tool": call.tool, "arguments": call.arguments} for call in decision.calls
-    ]
-    return {"calls": calls, "message": decision.message}
-
-
-def _plain(decision: Mapping[str, Any]) -> JsonValue:
-    return {"calls": decision["calls"], "message": decision["message"]}
-
-
-def proposal_of(recorded: ModelCall) -> JsonValue:
-    """The action that a recorded reply proposes."""
-    return proposal_of_reply(recorded.reply)
-
-
-def proposal_of_reply(reply: Observation) -> JsonValue:
-    """The action that a reply proposes: its tool calls and its words; else the reply as it is."""
-    call = ModelCall("", "", None, None, reply)
-    calls: list[JsonValue] = [
-        {"tool": wanted.tool, "arguments": wanted.arguments} for wanted in requested(call, 0)
-    ]
-    words = said(reply)
-    if not calls and words is None:
-        return reply.value
-    return {"calls": calls, "message": words}

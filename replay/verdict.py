@@ -16,7 +16,9 @@ from tracekit.errors import NotRecorded
 from tracekit.trajectory import Trajectory
 
 
-def find(session: SessionResult, recorded: Trajectory) -> list[Finding]:
+def find(
+    session: SessionResult, recorded: Trajectory, locked: Sequence[LockedDecision] = ()
+) -> list[Finding]:
     """List what speaks against the planner, in the order in which it happened."""
     found = [
         Finding("write refused", step.answer.explanation, place)
@@ -27,6 +29,12 @@ def find(session: SessionResult, recorded: Trajectory) -> list[Finding]:
         Finding("wall", _refused(finding), int(finding["after"]))
         for finding in session.findings
         if not finding.get("incidental")
+    ]
+    found += [
+        Finding("write refused", f"decision {decision.number} proposes {write}", decision.number)
+        for decision in locked
+        if decision.by == "model"  # the calls of the others are asked for, and answered
+        for write in decision.writes
     ]
     if ended := _ending(session, recorded):
         found.append(Finding("planner", ended, len(session.answered)))
@@ -41,7 +49,7 @@ def refused_write(step: Answered) -> bool:
     return (
         step.kind == "call"
         and step.effect in ("write", "unknown")
-        and step.answer.rung == "error"
+        and step.answer.rung in ("error", "stop")
         and step.answer.recorded is None
     )
 
@@ -72,9 +80,20 @@ def _ended_unrecorded(session: SessionResult) -> bool:
 
 
 def judge(
-    session: SessionResult, findings: Sequence[Finding], locked: Sequence[LockedDecision] = ()
+    session: SessionResult,
+    findings: Sequence[Finding],
+    locked: Sequence[LockedDecision] | None = None,
+    *,
+    out_of_step: str | None = None,
 ) -> Verdict:
-    """Say what the replay proves."""
+    """Say what the replay proves.
+
+    Args:
+        session: What happened.
+        findings: What speaks against the planner.
+        locked: The decisions that were compared; None in a replay that runs freely.
+        out_of_step: Why the planner was not in step with the record to its end.
+    """
     tainted = next(
         (place for place, step in enumerate(session.answered) if step.answer.tainted), None
     )
@@ -97,11 +116,17 @@ def judge(
         return Verdict("inconclusive", (rests, *(f.text for f in findings)))
     if unknown_end:
         return Verdict("inconclusive", tuple(f.text for f in findings))
-    unknown = [str(decision.number) for decision in locked if decision.proposed is None]
+    return Verdict("pass") if locked is None else _judge_locked(locked, out_of_step)
+
+
+def _judge_locked(locked: Sequence[LockedDecision], out_of_step: str | None) -> Verdict:
+    if not locked:
+        return Verdict("not evaluated", ("no decision was compared with the record",))
+    unknown = [str(decision.number) for decision in locked if decision.change == "no proposal"]
     if unknown:
         where = f"at decision {', '.join(unknown)}"
         return Verdict("inconclusive", (f"{PROMPT_CHANGED}, {where}",))
-    return Verdict("pass")
+    return Verdict("pass") if out_of_step is None else Verdict("inconclusive", (out_of_step,))
 
 
 def resting(verdict: Verdict, assumed: Sequence[str]) -> Verdict:

@@ -67,6 +67,16 @@ _EXITS = {"pass": NOTHING, "fail": FINDING, "inconclusive": MISUSE, "not evaluat
     "--map", "maps", multiple=True, metavar="OLD:/A=NEW:/B", help="A renamed tool or argument."
 )
 @click.option(
+    "--baseline",
+    metavar="MOD:OBJ",
+    help="The old planner. The new one is judged only if this one still does what was recorded.",
+)
+@click.option(
+    "--self-test/--no-self-test",
+    default=None,
+    help="Change an observation and see that something follows; by default with --baseline.",
+)
+@click.option(
     "--isolation",
     type=click.Choice(["kernel", "process", "guard"]),
     help="Walls around the planner; default the strongest that can stand here.",
@@ -134,6 +144,8 @@ def _options(
     isolation: Any,
     env: tuple[str, ...],
     timeout: float,
+    baseline: str | None,
+    self_test: bool | None,
 ) -> Any:
     from replay.isolation import Limits
     from replay.matching import (
@@ -172,6 +184,8 @@ def _options(
         isolation=isolation,
         limits=Limits(wall_s=timeout),
         environment=dict(map(_variable, env)),
+        baseline=baseline,
+        self_test=self_test,
     )
 
 
