@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from replay.caserun import run_case
     from replay.diff import Comparison
     from replay.distill import DistillOptions, DistillResult, distill_run
+    from replay.many import ManyResult, RunOutcome, replay_many
     from replay.replayer import ReplayOptions, replay_run
     from replay.result import ReplayResult, Verdict
 
@@ -23,11 +24,14 @@ _NAMES = {
     "Comparison": "replay.diff",
     "DistillOptions": "replay.distill",
     "DistillResult": "replay.distill",
+    "ManyResult": "replay.many",
     "ReplayOptions": "replay.replayer",
     "ReplayResult": "replay.result",
+    "RunOutcome": "replay.many",
     "Verdict": "replay.result",
     "distill_run": "replay.distill",
     "read_case": "replay.case",
+    "replay_many": "replay.many",
     "replay_run": "replay.replayer",
     "run_case": "replay.caserun",
 }
@@ -36,12 +40,15 @@ __all__ = [
     "Comparison",
     "DistillOptions",
     "DistillResult",
+    "ManyResult",
     "ReplayOptions",
     "ReplayResult",
+    "RunOutcome",
     "Verdict",
     "diff_runs",
     "distill_run",
     "read_case",
+    "replay_many",
     "replay_run",
     "run_case",
 ]

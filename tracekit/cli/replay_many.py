@@ -158,11 +158,12 @@ class _Bar:
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+            from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
             self._progress = Progress(
-                "replaying", BarColumn(), MofNCompleteColumn(), "{task.fields[told]}",
-                TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+                "replaying", BarColumn(), "{task.completed:,.0f}/{task.total:,.0f}",
+                "{task.fields[told]}", TimeRemainingColumn(), console=Console(stderr=True),
+                transient=True,
             )  # fmt: skip
             self._progress.start()
         return self

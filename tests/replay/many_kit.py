@@ -1,0 +1,99 @@
+"""Some recorded runs of a small shop, and planners that do as recorded or otherwise."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+import tracekit
+from tests.store.made import run
+from tracekit.store import Batch, RunQuery, Store, open_store
+
+SHOP = """
+import os
+import signal
+import subprocess
+
+import tracekit
+
+seen = []
+
+
+@tracekit.tool(effect="read")
+def stock(item: str) -> dict:
+    return {"item": item, "left": len(item)}
+
+
+@tracekit.tool(effect="write")
+def order(item: str, count: int) -> str:
+    return f"ordered {count} of {item}"
+
+
+@tracekit.agent
+def buy(item: str) -> str:
+    left = stock(item)["left"]
+    return order(item, left)
+
+
+@tracekit.agent(name="buy")
+def leaking(item: str) -> str:
+    seen.append(item)
+    left = stock(item)["left"]
+    return order(item, left + len(seen) - 1)
+
+
+@tracekit.agent(name="buy")
+def moody(item: str) -> str:
+    left = stock(item)["left"]
+    if item == "item 1":
+        return order(item, left + 1)
+    if item == "item 2":
+        raise ValueError("out of tea")
+    if item == "item 3":
+        signal.pause()
+    if item == "item 4":
+        while True:
+            left += 1
+    if item == "item 5":
+        return str(len(bytearray(3 << 30)))
+    if item == "item 6":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if item == "item 7":
+        subprocess.run(["true"])
+    return order(item, left)
+"""
+
+
+def make_shop(folder: Path, *, runs: int) -> Store:
+    """Record so many runs, oldest first ``item 0``, ``item 1`` ..., with the shop in ``folder``."""
+    (folder / "shop.py").write_text(SHOP, "utf-8")
+    path = folder / "traces"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        shop = importlib.import_module("shop")
+        tracekit.configure(store=path)
+        try:
+            for number in range(runs):
+                with tracekit.run(tags=("odd",) if number % 2 else ()):
+                    shop.buy(f"item {number}")
+        finally:
+            tracekit.configure(store=folder / "elsewhere")
+            del sys.modules["shop"]
+    store = open_store(path)
+    store.settle()
+    return store
+
+
+def add_unreplayable(store: Store) -> str:
+    """Add a run without an input."""
+    made = run("without-input", start=1)
+    store.append(Batch(made.events, made.blobs))
+    return "without-input"
+
+
+def replays(store: Store) -> list[str]:
+    """Give the runs that were replayed, one for each replay that the store holds."""
+    return [row.replay_of for row in store.runs(RunQuery()) if row.replay_of is not None]
