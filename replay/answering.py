@@ -15,7 +15,7 @@ from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
 from tracekit.trajectory import Observation
 
-How = Literal["answer", "execute", "script"]
+How = Literal["answer", "execute", "script", "fault"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,12 @@ class PromptAnswer:
     """What becomes of a request to a model."""
 
     how: How
-    """``answer`` serves it; ``execute`` runs the body; ``script`` asks the scripted model."""
+    """``answer`` serves it; ``execute`` runs the body; ``script`` asks the scripted model;
+    ``fault`` lets ``fault`` stand for the reply.
+    """
     answer: Answer
+    fault: Mapping[str, str] = field(default_factory=dict)
+    """What goes wrong with the reply, as a ``replay.faults.Fault``; empty where nothing does."""
     attributes: Mapping[str, JsonValue] = field(default_factory=dict)
 
 

@@ -14,30 +14,27 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
 from replay import fixed
 from replay.calling import arguments_of, call_planner
 from replay.errortext import place_of, text_of, traceback_of
+from replay.pipe import Channel, PipeAnswerer, PipeSink, PipeTagger
+from replay.scripted import as_script
 from tracekit import conditions, guard, integrations
-from tracekit.canonical import Encoded, JsonValue, Stream, decode, encode
+from tracekit.canonical import JsonValue, encode
 from tracekit.configuration import recorder, recording_to
 from tracekit.decorators import MARK
 from tracekit.errors import (
-    NotRecorded,
-    NotReplayable,
     PlannerError,
     PlannerImportFailed,
     PlannerNotFound,
     PlannerSignatureError,
-    RecordedError,
     ReplayInProgress,
     UsageError,
-    WriteBlocked,
 )
-from tracekit.events import Blob, Fact
 from tracekit.keeping import Keeper
 from tracekit.recorder import Recorder
 from tracekit.redact import Redactor
@@ -45,20 +42,8 @@ from tracekit.redact.keys import UnkeyedTagger
 from tracekit.settings import redaction_rules
 from tracekit.sink import MemorySink
 
-NOT_IN_RECORDING = "NotInRecording"
-"""``error_type`` of the observation that stands for a call which the record does not hold."""
 _ENDINGS = (Exception, SystemExit, KeyboardInterrupt, asyncio.CancelledError)
 """What ends a planner and is its result; anything else ends its process."""
-
-
-class Channel(Protocol):
-    """The way to the parent."""
-
-    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Send ``message`` and wait for the answer."""
-
-    def tell(self, message: dict[str, Any]) -> None:
-        """Send ``message``; there is no answer."""
 
 
 def prepare() -> None:
@@ -259,17 +244,17 @@ def _strange(found: object) -> PlannerSignatureError:
 def _running(planner: object, request: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
     integrations.instrument_all()
     named = request.get("model_script")
-    script = load(named, what="script") if named else None
+    script = as_script(load(named, what="script")).start() if named else None
     rules = recorder().redactor.rules if guard.installed() else redaction_rules()
     own = Recorder(
-        _PipeSink(channel),
-        Redactor(rules, _PipeTagger(channel)),
+        PipeSink(channel),
+        Redactor(rules, PipeTagger(channel)),
         keeper=Keeper(chained=False),
         strict=True,
     )
     mints = {(kind, site, n): value for kind, site, n, value in request["mints"]}
     conditions.set_mint_source(lambda kind, site, n: mints.get((kind, site, n)))
-    with recording_to(own), guard.answering(_PipeAnswerer(channel, script)):
+    with recording_to(own), guard.answering(PipeAnswerer(channel, script)):
         value = call_planner(planner, *arguments_of(planner, request["input"]))
     encoded = encode(value)
     return {
@@ -277,97 +262,6 @@ def _running(planner: object, request: Mapping[str, Any], channel: Channel) -> d
         "types": dict(encoded.types),
         "replayable": encoded.replayable,
     }
-
-
-class _PipeSink:
-    """Sends facts to the parent, which alone has the store."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._seq = 0
-
-    def stamp(self) -> tuple[str, int]:
-        self._seq += 1
-        return "planner", self._seq
-
-    def write(self, fact: Fact, blobs: Sequence[Blob]) -> None:
-        self._channel.tell(
-            {
-                "fact": {**fact.model_dump(mode="json", exclude_defaults=True), "fact": fact.fact},
-                "blobs": {blob.digest: blob.data.decode() for blob in blobs},
-            }
-        )
-
-    def close(self) -> None:
-        pass  # the channel is the host's
-
-
-class _PipeTagger:
-    """Has secrets tagged by the parent, which alone has the key."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-
-    def tag(self, kind: str, secret: str) -> str:
-        return str(self._channel.ask({"tag": [kind, secret]})["tag"])
-
-
-class _PipeAnswerer:
-    """Has every call decided by the parent."""
-
-    def __init__(self, channel: Channel, script: object) -> None:
-        self._channel = channel
-        self._script = script
-
-    def answer(self, question: guard.Question) -> guard.Outcome:
-        """Ask the parent; a call is run here only where it says so."""
-        answer = self._channel.ask({"ask": question.operation.span_id})
-        conditions.current().advance(int(answer.get("latency_ns", 0)))
-        fields = answer.get("fields", {})
-        match answer["do"]:
-            case "return":
-                return guard.Served(_value(answer), fields)
-            case "raise":
-                return _failed(_error(answer), fields, stream=question.stream)
-            case "execute":
-                return guard.EXECUTE
-            case "script":
-                return self._scripted(question, fields)
-            case strange:
-                raise WriteBlocked(question.operation.actor, "unknown", reason=f"told {strange!r}")
-
-    def _scripted(self, question: guard.Question, fields: dict[str, Any]) -> guard.Outcome:
-        assert callable(self._script)
-        try:
-            return guard.Served(self._script(question.arguments), fields)
-        except Exception as error:  # noqa: BLE001  # a scripted fault is the model's answer
-            return guard.Raised(error, fields)
-
-
-def _value(answer: Mapping[str, Any]) -> object:
-    return decode(Encoded(answer["value"], answer.get("types", {})))
-
-
-def _failed(
-    found: BaseException | Stream, fields: dict[str, Any], *, stream: bool
-) -> guard.Outcome:
-    if isinstance(found, BaseException):
-        return guard.Raised(found, fields)
-    return guard.Served(found, fields) if stream else guard.Raised(found[-1], fields)
-
-
-def _error(answer: Mapping[str, Any]) -> BaseException | Stream:
-    """Rebuild a recorded error as its own class where that is known here."""
-    kind, message = str(answer["error_type"]), str(answer["error_message"] or "")
-    if kind == NOT_IN_RECORDING:
-        return NotRecorded(message)
-    if kind == "tracekit.errors.WriteBlocked":
-        return WriteBlocked(answer["tool"], answer["effect"], reason=message)
-    try:
-        rebuilt = _value(answer)
-    except NotReplayable:
-        rebuilt = None
-    return rebuilt if isinstance(rebuilt, BaseException | Stream) else RecordedError(kind, message)
 
 
 def _described(error: BaseException) -> dict[str, Any]:

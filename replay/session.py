@@ -4,7 +4,8 @@ The parent's half of the conversation with the planner's process. Messages that 
 ``{"fact", "blobs"}`` tells what the planner does; ``{"ask": span}`` asks what becomes of the call
 that the fact of ``span`` announced; ``{"decision": {...}}`` proposes the next action of a planner
 that only decides; ``{"tag": [kind, secret]}`` asks for a placeholder; ``{"finding": {...}}``
-reports what a wall refused. Who answers, a tape or a case, is an ``Answerer``.
+reports what a wall refused; ``{"halt": reason}`` ends it. Who answers, a tape or a case, is an
+``Answerer``.
 """
 
 from __future__ import annotations
@@ -160,6 +161,8 @@ class Session:
             return {"tag": self._scribe.redactor.tagger.tag(str(kind), str(secret))}
         if "finding" in message:
             self._findings.append({**message["finding"], "after": len(self._answered)})
+        if "halt" in message:
+            raise Stopped(str(message["halt"]))
         return None
 
     # --- decorated code ---------------------------------------------------------------------------
@@ -252,12 +255,17 @@ class Session:
         self._answered.append(
             Answered(begun.span_id, "prompt", begun.actor, asked.prompt, "pure", made.answer)
         )
-        self._given[begun.span_id] = (made.answer, made.how)
+        # What a fault makes of a reply is known on the planner's side alone.
+        self._given[begun.span_id] = (made.answer, "script" if made.fault else made.how)
         self._take_note(begun.span_id, made.answer)
-        fields = {"rung": made.answer.rung, "tainted": self._tainted}
-        if made.how != "answer":
-            return {"do": made.how, "fields": fields}
-        return self._reply(made.answer, begun.actor, "pure")
+        said: dict[str, Any] = {
+            "do": made.how,
+            "fields": {"rung": made.answer.rung, "tainted": self._tainted},
+        }
+        if made.how == "answer":
+            said = self._reply(made.answer, begun.actor, "pure")
+        said["client"] = begun.provider is not None
+        return {**said, "fault": dict(made.fault)} if made.fault else said
 
     def _reply(self, answer: Answer, tool: str, effect: str) -> dict[str, Any]:
         return {

@@ -235,7 +235,8 @@ def _async_generator(  # noqa: C901  # an async generator cannot hand its turn t
 
 def _played(recorded: Iterable[Any]) -> Generator[Any, Any, Any]:
     """Yield recorded items and end as was recorded; what a reader did not wait for nobody knows."""
-    items = list(recorded)
+    whole = isinstance(recorded, str | Mapping)  # a reply given in one piece
+    items: list[Any] = [recorded] if whole else list(recorded)
     end = recorded.end if isinstance(recorded, Stream) else "over"
     last = items.pop() if end in ("raised", "returned") else None
     yield from items

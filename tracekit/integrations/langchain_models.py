@@ -16,7 +16,7 @@ from langchain_core.language_models.chat_models import BaseChatModel, generate_f
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from tracekit import guard
-from tracekit.canonical import JsonValue
+from tracekit.canonical import JsonValue, Stream
 from tracekit.configuration import recorder
 from tracekit.errors import NotReplayable
 from tracekit.integrations import chat, nesting
@@ -96,6 +96,8 @@ class ModelStep(nesting.FrameworkStep):
     def answer(self) -> Any:
         """Return or raise what answers the request, in LangChain's own classes."""
         result = ChatResult(generations=[])
+        if isinstance(self.outcome, guard.Served) and isinstance(self.outcome.value, Stream):
+            return self._breaks_off(self.outcome.value, self.outcome.fields)
         if isinstance(self.outcome, guard.Served):
             value, fields = self.outcome.value, self.outcome.fields
             try:
@@ -107,6 +109,15 @@ class ModelStep(nesting.FrameworkStep):
                 self.outcome = guard.Served(response, {**chat.ended_columns(response), **fields})
         super().answer()
         return [chunk_of(result)] if self.streams else result
+
+    def _breaks_off(self, cut: Stream, fields: Mapping[str, Any]) -> Any:
+        """Give what there is of a reply, and the error with which it breaks off."""
+        part, error = cut
+        self.fields = {**self.fields, **fields, "attributes": {"stream": True, "partial": True}}
+        self.fail(error)
+        return Stream(
+            [chunk_of(result_of(response_of(part, model=self.operation.actor))), error], "raised"
+        )
 
     def item(self, value: object) -> None:
         """Keep a piece of the reply."""

@@ -23,7 +23,7 @@ from typing import Any
 import openai
 
 from tracekit import guard
-from tracekit.canonical import JsonValue, json_bytes, parse_json, register_codec
+from tracekit.canonical import JsonValue, Stream, json_bytes, parse_json, register_codec
 from tracekit.configuration import recorder
 from tracekit.errors import InvalidJson, NotReplayable
 from tracekit.integrations import chat, nesting
@@ -31,6 +31,7 @@ from tracekit.integrations.openai_wire import (
     APIS,
     Accumulator,
     Api,
+    broken_body,
     client_error,
     error_from_json,
     error_to_json,
@@ -114,14 +115,17 @@ class _Asked:
     ) -> dict[str, Any]:
         """What the client makes its own result from; raises where the answer is an error."""
         body, form = _body(options), self.api.form
-        self._put_in_form(str(body.get("model", "unknown")))
-        reply = self.step.answer()
+        breaks_off = self._put_in_form(str(body.get("model", "unknown")))
+        reply = self.step.answer() if breaks_off is None else self._part(breaks_off)
         stream = bool(kwargs.get("stream"))
         usage = bool((body.get("stream_options") or {}).get("include_usage"))
         raw = options.headers.get(_RAW) if isinstance(options.headers, Mapping) else None
+        sent: Any = form.event_stream(reply, usage=usage).encode() if stream else json_bytes(reply)
+        if breaks_off is not None:
+            sent = broken_body(sent, breaks_off, is_async=isinstance(client, openai.AsyncOpenAI))
         wire = wire_response(
             200,
-            form.event_stream(reply, usage=usage).encode() if stream else json_bytes(reply),
+            sent,
             url=f"{str(client.base_url).rstrip('/')}{self.api.path}",
             media_type="text/event-stream" if stream else "application/json",
             asked={} if raw is None else {_RAW: raw},
@@ -134,12 +138,27 @@ class _Asked:
             "stream_cls": kwargs.get("stream_cls"),
         }
 
-    def _put_in_form(self, model: str) -> None:
-        """Give the answer the form that the API would have sent, or an error the client's class."""
+    def _part(self, breaks_off: BaseException) -> Any:
+        """What there is of a reply that breaks off; recorded as a stream that did."""
+        assert isinstance(self.step.outcome, guard.Served)
+        self.step.fields |= self.step.outcome.fields
+        self.step.fields["attributes"] = {"stream": True, "partial": True}
+        self.step.fail(breaks_off)
+        return self.step.outcome.value
+
+    def _put_in_form(self, model: str) -> BaseException | None:
+        """Give the answer the form that the API would have sent, or an error the client's class.
+
+        Returned is the error with which the answer breaks off, if it does.
+        """
         step = self.step
         match step.outcome:
             case guard.Raised(error, fields):
                 step.outcome = guard.Raised(client_error(error), fields)
+            case guard.Served(Stream() as cut, fields) if cut.end == "raised":
+                response = self.api.form.as_response(cut[0], model=model)
+                step.outcome = guard.Served(response, fields)
+                return cut[-1]  # type: ignore[no-any-return]  # what a stream raised is an error
             case guard.Served(value, fields):
                 try:
                     response = self.api.form.as_response(value, model=model)
@@ -150,6 +169,7 @@ class _Asked:
                     step.outcome = guard.Served(response, {**columns, **fields})
             case guard.Execute():
                 raise AssertionError("only an answered step has an answer")
+        return None
 
 
 def _opened(client: Any, options: Any, kwargs: Mapping[str, Any]) -> _Asked | None:

@@ -6,7 +6,7 @@ An error is kept as what it says, never with its request, whose headers hold the
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,9 +57,39 @@ APIS = {
 """By the path to which the client posts."""
 
 
+_RETRY_AFTER = "retry-after"
+
+
+def stream_error(message: str) -> BaseException:
+    """What the client's HTTP library raises where a response breaks off."""
+    error: BaseException = _http().RemoteProtocolError(message)
+    return error
+
+
+def broken_body(sent: bytes, error: BaseException, *, is_async: bool) -> Any:
+    """The bytes of a stream without its end, and then ``error``."""
+    *lines, _, _, _ = sent.split(b"\n\n")  # the last events say that it is over
+    begun = b"".join(line + b"\n\n" for line in lines)
+
+    def read() -> Iterator[bytes]:
+        yield begun
+        raise error
+
+    async def read_async() -> AsyncIterator[bytes]:
+        yield begun
+        raise error
+
+    return read_async() if is_async else read()
+
+
+def _http() -> Any:
+    errors = vars(sys.modules["openai._exceptions"])
+    return errors.get("httpx2") or errors["httpx"]
+
+
 def wire_response(
     status: int,
-    content: bytes = b"",
+    content: Any = b"",
     *,
     url: str = "https://replay.invalid",
     media_type: str = "application/json",
@@ -67,8 +97,7 @@ def wire_response(
     headers: Mapping[str, str] | None = None,
 ) -> Any:
     """A response as the client's own HTTP library would have received it."""
-    errors = vars(sys.modules["openai._exceptions"])
-    http: Any = errors.get("httpx2") or errors["httpx"]
+    http = _http()
     return http.Response(
         status,
         content=content,
@@ -98,6 +127,9 @@ def error_to_json(error: openai.APIError) -> dict[str, object]:
         kept |= {"status": error.status_code, "body": error.body}
     if request_id := getattr(error, "request_id", None):
         kept["request_id"] = request_id
+    headers = getattr(getattr(error, "response", None), "headers", {})
+    if wait := headers.get(_RETRY_AFTER):  # what planners go by; no other header is kept
+        kept["retry_after"] = wait
     return kept
 
 
@@ -120,6 +152,8 @@ def error_from_json(kept: Any) -> openai.APIError:
     if issubclass(cls, (openai.APIStatusError, openai.APIResponseValidationError)):
         status = kept.get("status", getattr(cls, "status_code", 500))
         sent = {"x-request-id": str(kept["request_id"])} if kept.get("request_id") else {}
+        if (wait := kept.get("retry_after")) is not None:
+            sent[_RETRY_AFTER] = wait if isinstance(wait, str) else f"{wait:g}"
         response = wire_response(status if isinstance(status, int) else 500, headers=sent)
         return cls(message=message, response=response, body=body)
     return cls(message, request, body=body)

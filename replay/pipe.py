@@ -1,0 +1,167 @@
+"""The planner's half of the conversation with the parent: what it tells, and what it is answered.
+
+Facts go to the parent, which alone has the store; secrets are tagged by the parent, which alone has
+the key; and every call is decided by the parent. Only a scripted model runs on this side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, Protocol
+
+from replay.broken_replies import CannotBreak
+from replay.faults import Fault, inject
+from replay.scripted import ScriptOver, ScriptRun
+from tracekit import conditions, guard
+from tracekit.canonical import Encoded, Stream, decode
+from tracekit.errors import NotRecorded, NotReplayable, RecordedError, WriteBlocked
+from tracekit.events import Blob, Fact
+
+NOT_IN_RECORDING = "NotInRecording"
+"""``error_type`` of the observation that stands for a call which the record does not hold."""
+
+
+class Channel(Protocol):
+    """The way to the parent."""
+
+    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Send ``message`` and wait for the answer."""
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send ``message``; there is no answer."""
+
+
+class PipeSink:
+    """Sends facts to the parent, which alone has the store."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._seq = 0
+
+    def stamp(self) -> tuple[str, int]:
+        self._seq += 1
+        return "planner", self._seq
+
+    def write(self, fact: Fact, blobs: Sequence[Blob]) -> None:
+        self._channel.tell(
+            {
+                "fact": {**fact.model_dump(mode="json", exclude_defaults=True), "fact": fact.fact},
+                "blobs": {blob.digest: blob.data.decode() for blob in blobs},
+            }
+        )
+
+    def close(self) -> None:
+        pass  # the channel is the host's
+
+
+class PipeTagger:
+    """Has secrets tagged by the parent, which alone has the key."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def tag(self, kind: str, secret: str) -> str:
+        return str(self._channel.ask({"tag": [kind, secret]})["tag"])
+
+
+class PipeAnswerer:
+    """Has every call decided by the parent.
+
+    Args:
+        channel: The way there.
+        script: Answers what the parent leaves to a script.
+    """
+
+    def __init__(self, channel: Channel, script: ScriptRun | None) -> None:
+        self._channel = channel
+        self._script = script
+
+    def answer(self, question: guard.Question) -> guard.Outcome:
+        """Ask the parent; a call is run here only where it says so."""
+        answer = self._channel.ask({"ask": question.operation.span_id})
+        conditions.current().advance(int(answer.get("latency_ns", 0)))
+        fault = None
+        fields = answer.get("fields", {})
+        if answer["do"] == "script":
+            outcome, fault = self._scripted(question, fields)
+        else:
+            outcome = self._outcome(question, answer, fields)
+        request = question.arguments if answer.get("client") else None
+        if fault is not None:
+            outcome = self._faulty(fault, outcome, request, stream=question.stream)
+        if "fault" in answer:
+            fault = Fault(**answer["fault"])
+            outcome = self._faulty(fault, outcome, request, stream=question.stream)
+        return outcome
+
+    def _outcome(
+        self, question: guard.Question, answer: Mapping[str, Any], fields: dict[str, Any]
+    ) -> guard.Outcome:
+        match answer["do"]:
+            case "return":
+                return guard.Served(_value(answer), fields)
+            case "raise":
+                return _failed(_error(answer), fields, stream=question.stream)
+            case "execute":
+                return guard.EXECUTE
+            case "fault":
+                return guard.Served(None, fields)
+            case strange:
+                raise WriteBlocked(question.operation.actor, "unknown", reason=f"told {strange!r}")
+
+    def _scripted(
+        self, question: guard.Question, fields: dict[str, Any]
+    ) -> tuple[guard.Outcome, Fault | None]:
+        assert self._script is not None
+        try:
+            given = self._script.reply(question.arguments)
+        except ScriptOver as over:
+            self._halt(str(over))
+        except Exception as error:  # noqa: BLE001  # a scripted fault is the model's answer
+            return guard.Raised(error, fields), None
+        return guard.Served(given.value, fields), given.fault
+
+    def _faulty(
+        self,
+        fault: Fault,
+        outcome: guard.Outcome,
+        request: Mapping[str, Any] | None,
+        *,
+        stream: bool,
+    ) -> guard.Outcome:
+        if fault.kind == "timeout":
+            conditions.current().advance(int((fault.seconds or 0) * 1e9))
+        try:
+            return inject(fault, outcome, request, stream=stream)
+        except CannotBreak as error:
+            self._halt(f"the fault {fault} cannot be put in: {error}")
+
+    def _halt(self, reason: str) -> NoReturn:
+        self._channel.ask({"halt": reason})
+        raise NotRecorded(reason)  # where the parent answers all the same
+
+
+def _value(answer: Mapping[str, Any]) -> object:
+    return decode(Encoded(answer["value"], answer.get("types", {})))
+
+
+def _failed(
+    found: BaseException | Stream, fields: dict[str, Any], *, stream: bool
+) -> guard.Outcome:
+    if isinstance(found, BaseException):
+        return guard.Raised(found, fields)
+    return guard.Served(found, fields) if stream else guard.Raised(found[-1], fields)
+
+
+def _error(answer: Mapping[str, Any]) -> BaseException | Stream:
+    """Rebuild a recorded error as its own class where that is known here."""
+    kind, message = str(answer["error_type"]), str(answer["error_message"] or "")
+    if kind == NOT_IN_RECORDING:
+        return NotRecorded(message)
+    if kind == "tracekit.errors.WriteBlocked":
+        return WriteBlocked(answer["tool"], answer["effect"], reason=message)
+    try:
+        rebuilt = _value(answer)
+    except NotReplayable:
+        rebuilt = None
+    return rebuilt if isinstance(rebuilt, BaseException | Stream) else RecordedError(kind, message)
