@@ -20,6 +20,8 @@ from tracekit.redact.keys import Tagger
 
 PLANNER, OPTIONS = "planner", "replay"
 """Names of the two in ``versions``."""
+_ALSO_CODE = ("model_script", "baseline")
+"""Options that name code, which may change as the planner's may."""
 
 
 def versions_of(
@@ -27,7 +29,9 @@ def versions_of(
 ) -> dict[str, str]:
     """Name the planner's code, where it can be found, and the options, by digest."""
     code = code_digest(planner, path)
-    asked = digest(_plain(options, tagger))
+    others = [getattr(options, name, None) for name in _ALSO_CODE]
+    codes: list[JsonValue] = [o and code_digest(o, path) for o in others]
+    asked = digest([_plain(options, tagger), codes])
     return {**({PLANNER: code} if code else {}), OPTIONS: asked}
 
 
@@ -91,6 +95,6 @@ def _plain(value: Any, tagger: Tagger) -> JsonValue:
     if isinstance(value, list | tuple):
         return [_plain(item, tagger) for item in value]
     if isinstance(value, set | frozenset):
-        return sorted(str(item) for item in value)
+        return [_plain(item, tagger) for item in sorted(map(str, value))]
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     return f"{module}:{name}" if name else f"{type(value).__module__}:{type(value).__qualname__}"
