@@ -1,16 +1,22 @@
-"""A tape's answers as the user arranged them: observations that were set, and a late start."""
+"""A tape's answers as the user arranged them.
+
+Observations that were set, a late start, and calls that really run since the user said so.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from replay.answering import PromptAnswer, Stopped
+from replay.doing import Doing
 from replay.experiment import Override
 from replay.matching import Answer, AskedCall, AskedPrompt, Player
 from replay.models import Model
 from replay.prefix import given_models
 from replay.tape_answers import Mode, ModelMode, TapeAnswers
+from replay.workers import KINDS
 
 
 class ArrangedAnswers(TapeAnswers):
@@ -26,6 +32,7 @@ class ArrangedAnswers(TapeAnswers):
         deciding: bool,
         start: int = 1,
         overrides: Mapping[str, Override] | None = None,
+        doing: Doing | None = None,
     ) -> None:
         super().__init__(player, mode=mode, model_mode=model_mode, model=model)
         self.unserved = dict(overrides or {})
@@ -33,18 +40,29 @@ class ArrangedAnswers(TapeAnswers):
         self._overrides = dict(self.unserved)
         self._prefix = given_models(self._record, start) if start > 1 and not deciding else ()
         self._given = 0
+        self._doing = doing
         if start > 1 and deciding:
             self._turns = [turn for turn in self._turns if turn.before_decision > start]
             player.advance_to(start)
 
     def call(self, asked: AskedCall) -> Answer:
-        """Answer a tool call from the record, and say where it holds what the user set."""
+        """Answer a tool call from the record, or by making it where the user lets it run."""
         answer = super().call(asked)
+        if answer.rung in KINDS and answer.observation is None and self._doing is not None:
+            answer = self._doing.run(asked, answer)
+            if answer.observation is not None and answer.rung in KINDS:
+                self.note_result(asked, answer.observation)
+            return answer
         override = self._overrides.get(answer.recorded or "")
         if override is None or answer.observation is None:
             return answer
         self.unserved.pop(answer.recorded or "", None)
         return replace(answer, explanation=f"{answer.explanation}, set by you: {override}")
+
+    def policy(self, answer: Answer) -> Mapping[str, Any]:
+        """What was decided about a call: by the guard now, or when it was recorded."""
+        now = self._doing.columns(answer) if self._doing is not None else {}
+        return now or super().policy(answer)
 
     def prompt(self, asked: AskedPrompt, *, provider: str | None) -> PromptAnswer:
         """Answer a request to a model; before the first free decision as was recorded."""

@@ -61,12 +61,12 @@ def call_planner(planner: object, args: Sequence[Any], kwargs: Mapping[str, Any]
     assert callable(planner)
     mark = getattr(planner, MARK, None)
     if mark is not None and mark.kind == "agent":
-        return _finished(planner(*args, **kwargs))
+        return finished(planner(*args, **kwargs))
     name = getattr(planner, "__name__", type(planner).__name__)
     step = open_step(recorder(), "run", name, _bound(planner, args, kwargs))
     try:
         with step.active():
-            value = _finished(planner(*args, **kwargs))
+            value = finished(planner(*args, **kwargs))
     except BaseException as error:
         step.fail(error)
         raise
@@ -83,7 +83,7 @@ def _bound(
         return dict(kwargs)
 
 
-def _finished(value: object) -> object:
+def finished(value: object) -> object:
     """What a call comes to: a coroutine is run, a generator read to its end."""
     if inspect.iscoroutine(value):
         return asyncio.run(value)

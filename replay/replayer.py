@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from replay.answering import Span
 from replay.arranged import ArrangedAnswers
+from replay.doing import Doing
 from replay.experiment import Override, overridden
 from replay.identity import versions_of
 from replay.isolation import Level, Limits
@@ -39,6 +40,7 @@ from replay.tape_answers import (
     tools_of,
 )
 from replay.verdict import find, judge, resting
+from replay.workers import Bindings, bound, make_workers
 from tracekit.canonical import JsonValue, digest
 from tracekit.configuration import store_path
 from tracekit.errors import PlannerSignatureError, ReplayNotPossible, UsageError
@@ -87,6 +89,8 @@ class ReplayOptions:
     """The first decision that is the planner's own; what was before is taken from the record."""
     until: int | None = None
     """The last decision to be made; None for the planner's own end."""
+    bindings: Bindings = field(default_factory=Bindings)
+    """Functions that stand for tools, and really run beside the planner."""
     path: tuple[str, ...] = ()
     """Folders to look for the planner's modules in, before this process's own."""
     baseline: str | object | None = None
@@ -111,6 +115,8 @@ class ReplayOptions:
         check_span(self.start, self.until)
         if self.start > 1 and self.mode == "locked":
             raise UsageError("--from is for --mode free: a locked planner never leaves the record")
+        if self.bindings and self.mode == "locked":
+            raise UsageError("nothing is made for a locked planner: it only proposes")
         if self.self_test and self.baseline is None and self.model == "live":
             raise UsageError(
                 "a self-test needs a model that says the same again, and a live one may not",
@@ -120,7 +126,13 @@ class ReplayOptions:
     def of_baseline(self) -> ReplayOptions:
         """How the old planner is replayed: whole, on its own record, which has all it asks for."""
         policies = replace(self.policies, unmatched={}, live=frozenset())
-        changes: dict[str, Any] = {"baseline": None, "overrides": (), "start": 1, "until": None}
+        changes: dict[str, Any] = {
+            "baseline": None,
+            "overrides": (),
+            "start": 1,
+            "until": None,
+            "bindings": Bindings(),
+        }
         return replace(self, model="recorded", model_script=None, policies=policies, **changes)
 
 
@@ -183,6 +195,16 @@ class Replayer:
         self.options = options
         self.planner_name = planner if isinstance(planner, str) else name_of(planner)
         self._isolate = isolate(planner, options)
+        self._policies = bound(options.policies, options.bindings)
+        self._workers = make_workers(
+            options.bindings,
+            planner=planner if isinstance(planner, str) else importable(planner),
+            level=options.isolation,
+            limits=options.limits,
+            env=options.environment,
+            path=options.path,
+        )
+        self._open = ExitStack()
         self._model: Model | None = LiveModel() if options.model == "live" else None
         old = options.baseline
         self._baseline = None if old is None else Replayer(old, options.of_baseline())
@@ -194,16 +216,18 @@ class Replayer:
 
     def __enter__(self) -> Replayer:
         """Put the walls up and import the planner; see ``replay_run`` for what it raises."""
-        with ExitStack() as entered:
-            for side in (self._isolate, self._baseline):
-                if side is not None:
-                    entered.enter_context(side)
-            self._entered = entered.pop_all()
+        with ExitStack() as opened:
+            for worker in self._workers.values():
+                opened.enter_context(worker)
+            opened.enter_context(self._isolate)
+            if self._baseline is not None:
+                opened.enter_context(self._baseline)
+            self._open = opened.pop_all()
         return self
 
     def __exit__(self, *reason: Any) -> None:
-        """End the planner's process."""
-        self._entered.__exit__(*reason)
+        """End the planner's process, and those beside it."""
+        self._open.__exit__(*reason)
 
     def replay(self, recorded: Trajectory, *, sink: Sink | None = None) -> ReplayResult:
         """Replay one run.
@@ -239,12 +263,18 @@ class Replayer:
         check_replayable(recorded, deciding=deciding)
         check_start(recorded, self.options.start, deciding=deciding)
         played, overrides = overridden(recorded, self.options.overrides)
-        player = Player(Tape.of(played), self.options.policies)
+        player = Player(Tape.of(played), self._policies)
         scribe = self._scribe(recorded, sink)
-        answers = self._answers(player, overrides, deciding=deciding)
+        doing = Doing(
+            self._workers, self.options.bindings, scribe=scribe, record=recorded, tape=player.tape
+        )
+        answers = self._answers(player, overrides, doing, deciding=deciding)
         name = ready.planner["name"]
         session = Session(answers, scribe, planner_name=name, span=self._span(played, name))
-        done = session.run(self._isolate, self._request(played, deciding=deciding))
+        try:
+            done = session.run(self._isolate, self._request(played, deciding=deciding))
+        finally:
+            doing.end()
         self._raise_misfit(scribe, done)
         out_of_step = answers.close(ended=done.stopped is None and done.exit.kind == "done")
         locked = answers.locked if self.options.mode == "locked" else ()
@@ -266,7 +296,7 @@ class Replayer:
         )
 
     def _answers(
-        self, player: Player, overrides: Mapping[str, Override], *, deciding: bool
+        self, player: Player, overrides: Mapping[str, Override], doing: Doing, *, deciding: bool
     ) -> ArrangedAnswers:
         return ArrangedAnswers(
             player,
@@ -276,6 +306,7 @@ class Replayer:
             deciding=deciding,
             start=self.options.start,
             overrides=overrides,
+            doing=doing,
         )
 
     def _span(self, played: Trajectory, name: str) -> Span:

@@ -15,7 +15,16 @@ from tracekit import conditions
 from tracekit.canonical import Encoded, JsonValue, digest, digest_bytes, json_bytes, parse_json
 from tracekit.contract import Contract
 from tracekit.conversations import Conversations, KeptPrompt
-from tracekit.events import FACT, Blob, Fact, LlmCallBegun, Payload, RunBegun, RunEnded
+from tracekit.events import (
+    FACT,
+    Blob,
+    Fact,
+    LlmCallBegun,
+    Payload,
+    PolicyNoted,
+    RunBegun,
+    RunEnded,
+)
 from tracekit.prompts import hash_prompt
 from tracekit.redact import Redactor, Scope
 from tracekit.sink import Sink
@@ -200,6 +209,13 @@ class Scribe:
         if "observation" in fields:
             fields["observation"], _ = self._kept(fields["observation"], Payload(), kept)
         self._put(self._made(fact, conditions.new_span_id(), self.root, fields), kept)
+
+    def note_policy(self, span: str, *, attributes: Mapping[str, JsonValue], **fields: Any) -> None:
+        """Write what a policy decided about the call of ``span``, just after what was last."""
+        made = self._made(PolicyNoted, conditions.new_span_id(), span, fields)
+        last = self.facts[-1].timestamp_ns if self.facts else made.timestamp_ns
+        when = max(made.timestamp_ns, last)
+        self._put(made.model_copy(update={"timestamp_ns": when, "attributes": attributes}), [])
 
     def finish(self, *, verdict: str, fidelity: dict[str, JsonValue]) -> None:
         """Write the end of the run, with the verdict on it."""

@@ -213,6 +213,7 @@ class Session:
             span_id=begun.span_id,
             kind="retrieval" if isinstance(begun, RetrievalBegun) else "tool_call",
             under=self._under(begun),
+            types=begun.argument.types,
         )
         answer = self._call(asked)
         self._given[begun.span_id] = (answer, "answer")

@@ -7,6 +7,7 @@ here behind the hook alone (`InProcess`).
 
 from __future__ import annotations
 
+from replay.isolation.gaps import NO_GAPS, Gaps, parse_folders, parse_host
 from replay.isolation.hook import Refused, trusted
 from replay.isolation.inprocess import InProcess
 from replay.isolation.kernel import kernel_available
@@ -18,10 +19,12 @@ from replay.isolation.transport import Change
 
 __all__ = [
     "LEVELS",
+    "NO_GAPS",
     "Change",
     "Channel",
     "Ending",
     "Exit",
+    "Gaps",
     "InProcess",
     "Isolate",
     "Level",
@@ -31,5 +34,7 @@ __all__ = [
     "Refused",
     "Wall",
     "kernel_available",
+    "parse_folders",
+    "parse_host",
     "trusted",
 ]

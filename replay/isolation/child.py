@@ -114,8 +114,10 @@ class Keeper:
         return walls
 
     def _ground(self, *extra: str) -> Ground:
+        hosts, folders = self.boot["gaps"]
         return Ground(
-            writable=(str(self.scratch), *extra),
+            writable=(str(self.scratch), *folders, *extra),
+            hosts=frozenset(hosts),
             copied=tuple(self.boot["copied"]),
             native=self.boot["level"] == "kernel",
         )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from replay.isolation.gaps import NO_GAPS, Gaps
 from replay.isolation.seal import SEALED, can_seal
 from replay.isolation.transport import Change, Transport, set_pipes
 
@@ -92,7 +93,13 @@ class Confined(Transport):
 
 
 def start_confined(
-    command: Sequence[str], *, env: Mapping[str, str], cwd: Path, scratch: Path, storage: Path
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    scratch: Path,
+    storage: Path,
+    gaps: Gaps = NO_GAPS,
 ) -> Confined:
     """Start the child inside a sandbox.
 
@@ -104,7 +111,8 @@ def start_confined(
     copied = copied_folder(cwd)
     sandbox = Sandbox(
         fs_readable=["/"],
-        fs_writable=[str(scratch), os.devnull],
+        fs_writable=[str(scratch), os.devnull, *gaps.folders],
+        net_allow=[f"tcp://{host}" for host in gaps.hosts],
         clean_env=True,
         env=dict(env),
         cwd=str(cwd),

@@ -26,6 +26,7 @@ from replay.isolation.ending import (
     rebuild_error,
     wall_that_fell,
 )
+from replay.isolation.gaps import NO_GAPS, Gaps
 from replay.isolation.hook import UNSEEN as UNSEEN_BY_HOOK
 from replay.isolation.limits import Limits
 from replay.isolation.outcome import LEVELS, Exit, Level, Ready, Wall
@@ -63,6 +64,7 @@ class Isolate:
         env: Variables the planner gets beside the few that pass by themselves.
         cwd: The child's working folder; this process's own if not given.
         host: The module that loads, describes and runs planners in the child.
+        gaps: What the walls let through.
     """
 
     ready: Ready
@@ -78,6 +80,7 @@ class Isolate:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         host: str = "replay.planner",
+        gaps: Gaps = NO_GAPS,
     ) -> None:
         if not planner.isprintable():  # half a character, say: nothing that could be sent
             raise PlannerNotFound(f"planner {planner!r} is no name", hint="write MOD:OBJ")
@@ -89,6 +92,7 @@ class Isolate:
         self._path = _search_path(path, self._cwd)
         self._env = dict(env or {})
         self._host = host
+        self._gaps = gaps
         self._transport: Transport | None = None
         self._stale = False
         self._copied = False
@@ -186,6 +190,7 @@ class Isolate:
                     cwd=self._cwd,
                     scratch=self._scratch,
                     storage=self._storage,
+                    gaps=self._gaps,
                 )
             else:
                 self._transport = start_plain(command, env=environment, cwd=self._cwd)
@@ -230,6 +235,7 @@ class Isolate:
             "target": target,
             "sealed": kernel.sealed_numbers() if on_kernel else [],
             "copied": [str(copied)] if copied else [],
+            "gaps": [self._gaps.addresses(), list(self._gaps.folders)],
             "mark": self._mark.hex(),
         }
 

@@ -127,6 +127,9 @@ def prove_in_run(target: Target, *, kernel: bool) -> None:
 
 
 def _by_kernel(error: OSError) -> bool:
+    # The target listens, so it is no target that refuses: a wall with gaps answers in that way.
+    if isinstance(error, ConnectionRefusedError):
+        return True
     return isinstance(error, PermissionError) and not isinstance(error, hook.Refused)
 
 

@@ -32,6 +32,9 @@ class Ground:
     copied: tuple[str, ...] = ()
     """Folders that the kernel keeps a discarded copy of; writes there are let through, listed."""
 
+    hosts: frozenset[str] = frozenset()
+    """Hosts with their port that may be reached, by name and by address."""
+
     native: bool = False
     """C libraries may be loaded, since the kernel judges what they do."""
 
@@ -170,8 +173,9 @@ def _text(value: Any) -> str:
     return str(value).replace("\0", "@")[:_SHOWN]
 
 
-def _judge_address(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
-    return Attempt("network", _address(args[1]))
+def _judge_address(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
+    shown = _address(args[1])
+    return None if shown in ground.hosts else Attempt("network", shown)
 
 
 def _judge_bind(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
@@ -193,16 +197,19 @@ def _judge_socket(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
     return Attempt("network", f"a socket of family {family}, type {kind}")
 
 
-def _judge_host(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
+def _judge_host(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
     host, port = args[0], args[1] if len(args) > 1 else None
     if host is None:
         return None
     shown = _address(host) if isinstance(host, tuple) else _text(host)
+    if any(shown.lower() == known.rpartition(":")[0] for known in ground.hosts):
+        return None
     return Attempt("network", shown if port is None else f"{shown}:{_text(port)}")
 
 
-def _judge_http(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
-    return Attempt("network", f"{_text(args[1])}:{_text(args[2])}")
+def _judge_http(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
+    shown = f"{_text(args[1])}:{_text(args[2])}".lower()
+    return None if shown in ground.hosts else Attempt("network", shown)
 
 
 def _judge_command(_: Ground, args: tuple[Any, ...]) -> Attempt | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from replay.matching.options import parse_ignore, parse_map, parse_unmatched, parse_window
 from replay.matching.player import EVIDENCE, Player
 from replay.matching.unmatched import not_in_recording
+from replay.matching.validating import refusal
 from replay.matching.values import (
     UNMATCHED,
     Answer,
@@ -37,4 +38,5 @@ __all__ = [
     "parse_map",
     "parse_unmatched",
     "parse_window",
+    "refusal",
 ]

@@ -147,6 +147,10 @@ class Player:
 
     def _serve(self, question: Question, found: Found) -> Answer:
         recorded = self.tape.calls[found.place]
+        if self._is_exercised(question, found):
+            self._use_up(recorded, done=False)
+            where = f"recorded as {_place_of(recorded)}, made in the sandbox"
+            return self._unmatched(question, why=where, recorded=recorded)
         if found.rung == "stale" and self.policies.stale == "error":
             self._asked_for.add(found.place)
             return self._unmatched(question, why=found.why, recorded=recorded, refuse=True)
@@ -170,6 +174,13 @@ class Player:
             recorded=recorded.call.event_id,
             explanation=f"{question.asked.tool}: {where}" + (f", {why}" if why else ""),
         )
+
+    def _is_exercised(self, question: Question, found: Found) -> bool:
+        """Whether a write that the record holds is to be made in its sandbox all the same."""
+        if not self.policies.exercise or question.nature != "write" or found.again:
+            return False
+        wanted = self.policies.for_unmatched(question.asked.tool, question.effect)
+        return wanted == "sandbox"
 
     def _unmatched(
         self,

@@ -19,6 +19,7 @@ from tracekit.trajectory import Observation
 
 _UNBOUND = {"args", "kwargs"}
 """What the recorder names the arguments of a call that does not fit its signature."""
+_SCHEMA = "its argument schema"
 _SHOWN = 3
 
 
@@ -46,21 +47,26 @@ def find_fault(
     if contract is None:
         return None
     if (said := _misfit(contract, arguments)) is not None:
-        refusal = _raised("TypeError", "builtins:TypeError", f"{tool}() {said}")
-        return Fault(refusal, said, certain=True)
+        raised = _raised("TypeError", "builtins:TypeError", f"{tool}() {said}")
+        return Fault(raised, said, certain=True)
     problems = _schema_faults(contract, arguments)
     if not problems or _unchecked(tape, contract):
         return None
     said = "; ".join(f"{at or 'the arguments'}: {wrong}" for at, wrong in problems[:_SHOWN])
     told: list[JsonValue] = [{"at": at, "problem": wrong} for at, wrong in problems]
-    rule = "its argument schema"
-    message = f"{tool} was refused by {rule}: {said}"
-    attributes: dict[str, JsonValue] = {
-        "tool": tool, "rule": rule, "message": message, "hint": None, "problems": told
-    }  # fmt: skip
-    kind = "tracekit.errors.CallRefused"
-    refusal = _raised(kind, "tracekit.errors:CallRefused", message, attributes)
-    return Fault(refusal, f"refused by {rule}: {said}", certain=False)
+    seen = refusal(tool, rule=_SCHEMA, reason=said, problems=told)
+    return Fault(seen, f"refused by {_SCHEMA}: {said}", certain=False)
+
+
+def refusal(
+    tool: str, *, rule: str, reason: str, problems: list[JsonValue] | None = None
+) -> Observation:
+    """Make what a planner sees of a call that was refused before it was made."""
+    message = f"{tool} was refused by {rule}: {reason}"
+    attributes: dict[str, JsonValue] = {"tool": tool, "rule": rule, "message": message}
+    attributes |= {"hint": None, **({"problems": problems} if problems else {})}
+    path = "tracekit.errors:CallRefused"
+    return _raised("tracekit.errors.CallRefused", path, message, attributes)
 
 
 def _raised(

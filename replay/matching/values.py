@@ -33,6 +33,8 @@ class AskedCall:
     kind: Literal["tool_call", "retrieval"] = "tool_call"
     under: str | None = None
     """Span id of the asked call around it whose body is really running (live, sandbox)."""
+    types: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Type marks of the arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class Policies:
     """Tool → JSON pointers of arguments that do not matter; for reads only."""
     windows: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Tool → JSON pointer → seconds by which a time may differ; for reads only."""
+    exercise: bool = False
+    """Whether a write bound to a sandbox runs there even where the record holds it."""
     learn: bool = False
     """Whether ids, times and tokens that stand at the same place may stand for each other; for
     reads and prompts only."""
