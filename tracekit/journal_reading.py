@@ -25,8 +25,6 @@ _AS_IT_IS = b',"json":'
 """Stands before the bytes of a JSON payload; they are read by their digest, not parsed."""
 JSON_PAYLOAD = b'","media_type":"' + JSON.encode() + b'"' + _AS_IT_IS
 _BLOB = b'{"blob":'
-_PAYLOAD_AT = len(BLOB_HEAD) + len(digest_bytes(b""))
-_DATA_AT = _PAYLOAD_AT + len(JSON_PAYLOAD)
 UNREADABLE = (ValidationError, ValueError, KeyError, TypeError, AttributeError)
 """What reading a line may raise."""
 
@@ -102,11 +100,6 @@ def _json_blob(line: bytes) -> Blob | None:
     """Read a JSON payload, which stands in its line as it is; None where there is none."""
     if not (line.startswith(_BLOB) and line.endswith(b"}}")):
         return None
-    if line.startswith(JSON_PAYLOAD, _PAYLOAD_AT):
-        data = line[_DATA_AT:-2]
-        digest = digest_bytes(data)
-        if line.startswith(digest.encode(), len(BLOB_HEAD)):
-            return Blob(digest, JSON, data)
     head, found, data = line.partition(_AS_IT_IS)
     if not found:
         return None

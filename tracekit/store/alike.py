@@ -40,7 +40,7 @@ _FEW = 8
 """Comparing so few lines costs more than to read them."""
 _PATIENCE = 8
 """After so many lines that few others were like, the rest of a length is read one by one."""
-_BLOCK = 2_048
+_BLOCK = 1_024
 """So many lines are compared at a time, so that they stay in the processor's caches."""
 
 
@@ -157,14 +157,14 @@ class _Template:
         self, windows: Bytes, starts: Numbers, group: Numbers
     ) -> tuple[NDArray[np.bool_], Alike]:
         """Tell which lines of ``group`` are like this one, and read these."""
-        fixed = np.ones(len(self.line), np.bool_)
+        own = np.zeros(len(self.line), np.bool_)
         for slot in self.slots:
-            fixed[slot.start : slot.stop] = False
+            own[slot.start : slot.stop] = True
         hits: list[NDArray[np.bool_]] = []
         parts: dict[str, list[NDArray[Any]]] = {slot.name: [] for slot in self.slots}
         for first in range(0, len(group), _BLOCK):
             block = windows[starts[group[first : first + _BLOCK]]]
-            same = self._same(block, fixed)
+            same = self._same(block, own)
             chosen = block if same.all() else block[same]
             values = {slot.name: _value(chosen, slot) for slot in self.slots}
             small = np.ones(len(chosen), np.bool_)
@@ -180,10 +180,14 @@ class _Template:
         numbers = {name: joined[name].astype(np.int64) for name in _NUMBERS & joined.keys()}
         return every, Alike(self.fact, group[every], texts, numbers)
 
-    def _same(self, block: Bytes, fixed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _same(self, block: Bytes, own: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Tell which lines are this one but for what may stand in the slots."""
-        plain = ((block - 0x20) <= 0x5E) & (block != ord('"')) & (block != ord("\\"))
-        same: NDArray[np.bool_] = np.where(fixed, block == self.line, plain).all(axis=1)
+        fits: NDArray[np.bool_] = np.less_equal(block - ord(" "), ord("~") - ord(" "))
+        fits &= block != ord('"')
+        fits &= block != ord("\\")
+        fits &= own
+        fits |= np.equal(block, self.line)
+        same: NDArray[np.bool_] = np.logical_and.reduce(fits, axis=1)
         for slot in self.slots:
             if slot.is_number:
                 digits = block[:, slot.start : slot.stop] - ord("0")

@@ -8,14 +8,24 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress, repeat
 from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tracekit.events import Fact
-from tracekit.journal_reading import JournalContent, read_lines
-from tracekit.store.alike import Alike, alike_in
+from tracekit.canonical import digest_bytes
+from tracekit.events import Blob, Fact
+from tracekit.journal_reading import BLOB_HEAD, JSON, JSON_PAYLOAD, JournalContent, read_lines
+from tracekit.store.alike import Alike, Bytes, Numbers, alike_in
+
+_HEAD = np.frombuffer(BLOB_HEAD + digest_bytes(b"").encode() + JSON_PAYLOAD, np.uint8)
+_DATA_AT = len(_HEAD)
+_DIGEST = (np.arange(_DATA_AT) >= len(BLOB_HEAD)) & (
+    np.arange(_DATA_AT) < _DATA_AT - len(JSON_PAYLOAD)
+)
+"""Where the digest stands in what a payload's line begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +69,55 @@ def read_in_bulk(path: Path) -> Bulk:
     starts = np.concatenate(([0], ends + 1))
     stops = np.append(ends, len(data))
     alike, left = alike_in(every, starts, stops)
-    places = np.flatnonzero(left)
-    spans = zip((places + 1).tolist(), starts[places].tolist(), stops[places].tolist(), strict=True)
-    lines = ((number, data[start:stop]) for number, start, stop in spans)
-    content, numbers = read_lines(path.name, lines, last=len(starts))
-    return Bulk(content, [number - 1 for number in numbers], alike)
+    payloads = _payloads(every, starts, stops)
+    blobs, sound = _blobs(data, every, starts[payloads], stops[payloads])
+    left[payloads[sound]] = False
+    content, numbers = _one_by_one(path.name, data, starts, stops, np.flatnonzero(left))
+    if not blobs.keys().isdisjoint(content.blobs):  # the last one counts, whatever its form
+        left[payloads] = True
+        content, numbers = _one_by_one(path.name, data, starts, stops, np.flatnonzero(left))
+        return Bulk(content, numbers, alike)
+    return Bulk(replace(content, blobs=blobs | content.blobs), numbers, alike)
+
+
+def _one_by_one(
+    name: str, data: bytes, starts: Numbers, stops: Numbers, places: Numbers
+) -> tuple[JournalContent, list[int]]:
+    spans = zip(places.tolist(), starts[places].tolist(), stops[places].tolist(), strict=True)
+    lines = ((place + 1, data[start:stop]) for place, start, stop in spans)
+    content, numbers = read_lines(name, lines, last=len(starts))
+    return content, [number - 1 for number in numbers]
+
+
+def _payloads(every: Bytes, starts: Numbers, stops: Numbers) -> Numbers:
+    """Find the lines that are JSON payloads, written as a recorder writes them."""
+    places: Numbers = np.flatnonzero(stops - starts >= _DATA_AT + len(b"}}"))
+    first, last = starts[places], stops[places]
+    places = places[
+        (every[first + 2] == ord("b"))
+        & (every[last - 1] == ord("}"))
+        & (every[last - 2] == ord("}"))
+    ]
+    if not len(places):
+        return np.zeros(0, np.int64)
+    heads = np.lib.stride_tricks.sliding_window_view(every, _DATA_AT)[starts[places]]
+    same = (heads == _HEAD) | _DIGEST
+    found: Numbers = places[same.all(axis=1)]
+    return found
+
+
+def _blobs(
+    data: bytes, every: Bytes, starts: Numbers, stops: Numbers
+) -> tuple[dict[str, Blob], NDArray[np.bool_]]:
+    """Read the payloads on some lines, and tell which of them are what their digests say."""
+    if not len(starts):
+        return {}, np.zeros(0, np.bool_)
+    spans = zip((starts + _DATA_AT).tolist(), (stops - len(b"}}")).tolist(), strict=True)
+    payloads = [data[start:stop] for start, stop in spans]
+    names = list(map(digest_bytes, payloads))
+    found = np.frombuffer("".join(names).encode(), np.uint8).reshape(len(names), -1)
+    said = np.lib.stride_tricks.sliding_window_view(every, found.shape[1])
+    sound: NDArray[np.bool_] = (said[starts + len(BLOB_HEAD)] == found).all(axis=1)
+    blobs = map(Blob._make, zip(names, repeat(JSON), payloads))
+    kept = compress(zip(names, blobs, strict=True), sound.tolist())
+    return dict(kept), sound

@@ -253,10 +253,10 @@ def _of_two_kinds(both: Iterable[tuple[_Halves, _Halves]]) -> set[bytes]:
     """Name the operations that facts of several kinds are halves of."""
     seen: set[bytes] = set()
     found: set[bytes] = set()
-    for begun, ended in both:
-        keys = {*begun.operations, *ended.operations}
-        found |= seen & keys
-        seen |= keys
+    for begun, ended in sorted(both, key=lambda pair: pair[0].starts[-1]):
+        for keys in (begun.operations, ended.operations):
+            found |= seen.intersection(keys)
+        seen.update(begun.operations, ended.operations)
     return found
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -83,14 +83,13 @@ def runs_table(rows: Sequence[RunRow]) -> pa.Table:
 
 def blobs_table(blobs: Iterable[Blob]) -> pa.Table:
     """Make the table of ``blobs``, sorted by digest so that statistics find one."""
-    ordered = sorted(blobs, key=lambda blob: blob.digest)
-    columns: dict[str, list[Any]] = {
-        "digest": [blob.digest for blob in ordered],
-        "media_type": [blob.media_type for blob in ordered],
-        "size": [len(blob.data) for blob in ordered],
-        "bytes": [blob.data for blob in ordered],
-    }
-    return pa.table(columns, schema=BLOBS)
+    ordered = sorted(blobs, key=itemgetter(0))
+    digests, kinds, data = zip(*ordered, strict=True) if ordered else ((), (), ())
+    columns = {"digest": digests, "media_type": kinds, "size": [*map(len, data)], "bytes": data}
+    return pa.table(
+        {name: pa.array(values, BLOBS.field(name).type) for name, values in columns.items()},
+        schema=BLOBS,
+    )
 
 
 def _table(

@@ -38,7 +38,7 @@ from tracekit.store.types import Batch, Settled
 
 Append = Callable[[Batch, Paired], int]
 """Keeps a batch and more rows of it, and gives the number of the rows that were new."""
-_CHUNK_BYTES = 64 << 20
+_CHUNK_BYTES = 32 << 20
 """Journals are settled so many bytes at a time, since their facts are held in memory."""
 _BIRTH_NS = 60_000_000_000
 """A journal that is empty for longer than this never came to life."""
