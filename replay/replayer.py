@@ -10,40 +10,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from replay.answering import Span
 from replay.arranged import ArrangedAnswers
 from replay.doing import Doing
 from replay.experiment import Override, overridden
 from replay.identity import versions_of
-from replay.isolation import Level, Limits
 from replay.lanes import BASELINE, CANDIDATE, Lane, Lanes, compare_baseline, weigh
-from replay.matching import Player, Policies
+from replay.matching import Player
 from replay.models import LiveModel, Model
+from replay.options import ReplayOptions
 from replay.placing import importable, importable_name, isolate, name_of
-from replay.prefix import check_span, check_start, history_before, write_prefix
+from replay.prefix import check_start, history_before, write_prefix
 from replay.result import Finding, LockedDecision, ReplayResult, SelfTest
 from replay.scribe import Scribe
 from replay.selftest import put_to_test
 from replay.session import Session, SessionResult
 from replay.tape import Tape
-from replay.tape_answers import (
-    MODEL_MODES,
-    MODES,
-    Mode,
-    ModelMode,
-    script_of,
-    tools_of,
-)
+from replay.tape_answers import script_of, tools_of
 from replay.verdict import find, judge, resting
-from replay.workers import Bindings, bound, make_workers
+from replay.workers import bound, make_workers
 from tracekit.canonical import JsonValue, digest
 from tracekit.configuration import store_path
-from tracekit.errors import PlannerSignatureError, ReplayNotPossible, UsageError
+from tracekit.errors import PlannerSignatureError, ReplayNotPossible
 from tracekit.journal import Journal
 from tracekit.redact import KeyedTagger, Redactor, load_key
 from tracekit.settings import redaction_rules
@@ -53,87 +46,16 @@ from tracekit.store.places import journal_folder
 from tracekit.trajectory import Trajectory
 
 __all__ = [
-    "CONDITIONS", "Conditions", "ReplayOptions", "Replayer", "check_replayable", "importable",
+    "ReplayOptions", "Replayer", "check_replayable", "importable",
     "importable_name", "isolate", "name_of", "replay_run",
 ]  # fmt: skip
 
-Conditions = Literal["fixed", "real"]
-CONDITIONS: tuple[Conditions, ...] = ("fixed", "real")
 _WHY_NOT: Mapping[str, str] = {
     "absent": "was not recorded",
     "redacted": "was taken out by redaction",
     "reference": "is kept only as a digest, or is missing from the store",
     "truncated": "was described or cut, not kept whole",
 }
-
-
-@dataclass(frozen=True)
-class ReplayOptions:
-    """How a run is replayed."""
-
-    mode: Mode = "free"
-    model: ModelMode = "recorded"
-    model_script: str | None = None
-    """``MOD:OBJ`` of a function from the request to the reply; for ``scripted``."""
-    policies: Policies = field(default_factory=Policies)
-    isolation: Level | None = None
-    """None takes the strongest that can stand here."""
-    limits: Limits = field(default_factory=Limits)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that the planner's process gets beside the few that pass by themselves."""
-    conditions: Conditions = "fixed"
-    """Clock, ids and chance of code that does not ask ``tracekit.conditions``: made, or real."""
-    overrides: tuple[Override, ...] = ()
-    """Observations of the record that are to be others."""
-    start: int = 1
-    """The first decision that is the planner's own; what was before is taken from the record."""
-    until: int | None = None
-    """The last decision to be made; None for the planner's own end."""
-    bindings: Bindings = field(default_factory=Bindings)
-    """Functions that stand for tools, and really run beside the planner."""
-    path: tuple[str, ...] = ()
-    """Folders to look for the planner's modules in, before this process's own."""
-    baseline: str | object | None = None
-    """The old planner; the new one is judged only if this one does on its record what it did."""
-    self_test: bool | None = None
-    """Whether to change an observation and see that something follows; None: with a baseline."""
-
-    def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise UsageError(f"mode {self.mode!r} is not known", hint=f"one of {', '.join(MODES)}")
-        if self.model not in MODEL_MODES:
-            raise UsageError(
-                f"model {self.model!r} is not known", hint=f"one of {', '.join(MODEL_MODES)}"
-            )
-        if self.conditions not in CONDITIONS:
-            raise UsageError(
-                f"conditions {self.conditions!r} are not known",
-                hint=f"one of {', '.join(CONDITIONS)}",
-            )
-        if (self.model == "scripted") != (self.model_script is not None):
-            raise UsageError("--model scripted and --script MOD:OBJ go together")
-        check_span(self.start, self.until)
-        if self.start > 1 and self.mode == "locked":
-            raise UsageError("--from is for --mode free: a locked planner never leaves the record")
-        if self.bindings and self.mode == "locked":
-            raise UsageError("nothing is made for a locked planner: it only proposes")
-        if self.self_test and self.baseline is None and self.model == "live":
-            raise UsageError(
-                "a self-test needs a model that says the same again, and a live one may not",
-                hint="give --baseline: the prompts of the old planner are answered by the record",
-            )
-
-    def of_baseline(self) -> ReplayOptions:
-        """How the old planner is replayed: whole, on its own record, which has all it asks for."""
-        policies = replace(self.policies, unmatched={}, live=frozenset())
-        changes: dict[str, Any] = {
-            "baseline": None,
-            "overrides": (),
-            "start": 1,
-            "until": None,
-            "bindings": Bindings(),
-        }
-        return replace(self, model="recorded", model_script=None, policies=policies, **changes)
 
 
 def replay_run(
