@@ -72,11 +72,12 @@ class Lock:
 
     # --- model calls ------------------------------------------------------------------------------
 
-    def request(self, asked: AskedPrompt) -> ModelCall:
+    def request(self, asked: AskedPrompt, provider: str | None) -> ModelCall:
         """Find the recorded request at whose place ``asked`` stands.
 
         Sub-agents and parallel requests come in any order: each place in the code has its own, and
-        an equal prompt goes before the order of the record.
+        an equal prompt goes before the order of the record. A client may have been told to ask
+        another model; an ``@llm`` function of another name is another place.
 
         Raises:
             Stopped: the record has none there.
@@ -84,7 +85,7 @@ class Lock:
         waiting = self._waiting[asked.path]
         named = [model for model in waiting if model.name == asked.name]
         known = {model.name for model in self._record.model_calls if model.path == asked.path}
-        candidates = named if asked.name in known else waiting
+        candidates = named if provider is None or asked.name in known else waiting
         if not candidates:
             raise Stopped(f"cannot lock: {self._no_request(asked)}")
         key = prompt_key(asked.prompt)
@@ -107,7 +108,7 @@ class Lock:
             if m.covered_by is None and m.path == asked.path and m.name == asked.name
         ]
         if here:
-            return f"{where} is asked more often than the {len(here)} times of the record"
+            return f"{where} is asked {len(here) + 1} times, the record has {len(here)}"
         places = {
             " / ".join((*m.path, m.name)) for m in self._record.model_calls if not m.covered_by
         }

@@ -122,7 +122,7 @@ class TapeAnswers:
 
     def _lock(self, asked: AskedPrompt, provider: str | None) -> PromptAnswer:
         """Compare what the new prompt proposes with the record, and return the recorded reply."""
-        recorded = self.lock.request(asked)
+        recorded = self.lock.request(asked, provider)
         self.lock.compare_reply(recorded, self._proposal(asked, provider))
         answer = Answer("exact", recorded.reply, recorded=recorded.event_id, explanation="locked")
         return PromptAnswer("answer", answer)
