@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from replay.result import ReplayResult, VerdictKind
+from tracekit.configuration import store_path
 
 FORMAT = "tracekit/replay-many/v1"
 RunVerdict = VerdictKind | Literal["not replayed"]
@@ -45,9 +47,10 @@ class RunOutcome:
 
     def closer(self, planner: str, store: str) -> str:
         """Give the command that shows more."""
+        where = f" --store {store}" if Path(store) != store_path(None) else ""
         if self.replay_id is not None:
-            return f"tracekit diff {self.run_id} {self.replay_id} --store {store}"
-        return f"tracekit replay --run-id {self.run_id} --planner {planner} --store {store}"
+            return f"tracekit diff {self.run_id} {self.replay_id}{where}"
+        return f"tracekit replay --run-id {self.run_id} --planner {planner}{where}"
 
     def as_dict(self) -> dict[str, Any]:
         """Give it as JSON values."""

@@ -115,7 +115,7 @@ def first_divergence(
     """Say in one line where a replay leaves the record; None where it does not."""
     if result is not None and result.locked:
         odd = next((decision for decision in result.locked if not decision.same), None)
-        return None if odd is None else f"decision {odd.number}: another proposal than recorded"
+        return None if odd is None else f"Decision {odd.number}: another proposal than recorded"
     if replayed is None:
         return "it did not begin"
     if trajectory_digest(recorded) == trajectory_digest(replayed):
@@ -123,7 +123,7 @@ def first_divergence(
     found = diff(recorded, replayed)
     if found.same or found.first is None:
         return None
-    return cut(f"decision {found.first.decision}: {found.first.explanation}")
+    return cut(found.first.explanation)
 
 
 # --- the planner of this process ------------------------------------------------------------------

@@ -59,7 +59,7 @@ def test_runs_are_chosen_as_with_runs_and_told_worst_first(shop: Store, call: Ca
     assert columns.split("  ")[0] == "verdict"
     assert [row.split()[0] for row in rows] == ["fail"] * 3
     assert "ValueError: out of tea" in result.stdout
-    assert "decision 2: " in result.stdout
+    assert "Decision 2: " in result.stdout
     assert f"tracekit diff {last} " in result.stdout
     assert first not in result.stdout
 

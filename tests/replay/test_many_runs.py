@@ -132,7 +132,7 @@ def test_a_finding_and_a_divergence_are_told_again(shop: Store) -> None:
     assert again.kept
     assert (again.verdict, again.reasons) == ("fail", first.reasons)
     assert again.divergence is not None
-    assert again.divergence.startswith("decision 2: ")
+    assert again.divergence.startswith("Decision 2: ")
     assert again.divergence == first.divergence
 
 
