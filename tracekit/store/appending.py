@@ -195,9 +195,7 @@ def _together(events: Sequence[Event], paired: Paired) -> pa.Table:
     run.append(np.array([rank[event.run_id] for event in events], np.intp))
     seq = [paired.numbers["seq"], np.array([event.seq for event in events], np.int64)]
     order = np.lexsort((np.concatenate(seq), np.concatenate(run)))
-    if not events:
-        return paired.taken(order).table()
-    return pa.concat_tables([paired.table(), events_table(events)]).take(pa.array(order))
+    return paired.table(events, order)
 
 
 def write_batch(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -94,11 +95,13 @@ def _put(
 
 def _event_ids(table: pa.Table, where: pa.ChunkedArray) -> pa.ChunkedArray:
     """Compute the ids of the events in some rows; null in all others, and where a part is null."""
-    if not pc.any(where).as_py():
-        return pa.chunked_array([pa.nulls(table.num_rows, pa.string())])
-    *texts, number = (table[name] for name in _NAMES)
+    places = np.flatnonzero(pc.fill_null(where, fill_value=False))
+    ids = np.full(table.num_rows, None, object)
+    part = table.select(_NAMES)
+    *texts, number = (part if len(places) == len(ids) else part.take(places)).columns
     parts = pc.binary_join_element_wise(*texts, '","')
     ended = pc.binary_join_element_wise(_BEFORE, parts, '",', number.cast(pa.string()), "]", "")
-    lines = pc.if_else(where, ended, pa.scalar(None, pa.string())).to_pylist()
-    ids = [None if line is None else digest_bytes(line.encode())[_HEX] for line in lines]
+    ids[places] = [
+        None if line is None else digest_bytes(line.encode())[_HEX] for line in ended.to_pylist()
+    ]
     return pa.chunked_array([pa.array(ids, pa.string())])

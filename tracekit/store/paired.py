@@ -108,23 +108,30 @@ class Paired:
         rows = ({**sorts[sort], **said} for sort, said in zip(self.sort.tolist(), own, strict=True))
         return [Event(**{**row, "event_id": _event_id(row)}) for row in rows]
 
-    def table(self) -> pa.Table:
-        """Give the rows as a table of the store; ids of events are folded, as in its files."""
-        return pa.table([self._column(column) for column in EVENTS], schema=EVENTS)
+    def table(self, more: Sequence[Event], order: NDArray[np.intp]) -> pa.Table:
+        """Make a table of the store of these rows and some ``more``, put into ``order``.
 
-    def _column(self, column: pa.Field) -> pa.Array:
-        if column.name in self.texts:
-            return self.texts[column.name]
-        if column.name in self.numbers:
-            return pa.array(self.numbers[column.name])
+        Ids of events are folded, as in the store's files.
+        """
+        columns = [self._column(column, more, pa.array(order)) for column in EVENTS]
+        return pa.table(columns, schema=EVENTS)
+
+    def _column(self, column: pa.Field, more: Sequence[Event], order: pa.Array) -> pa.Array:
         extended = isinstance(column.type, pa.BaseExtensionType)
         kind = column.type.storage_type if extended else column.type
-        same = column.name == "event_id"
-        said = [SAME if same else getattr(row, column.name) for row in self.rows]
-        if said.count(said[0]) == len(said):
-            values = pa.repeat(pa.scalar(said[0], kind), len(self))
+        added = [getattr(event, column.name) for event in more]
+        if column.name in self.texts or column.name in self.numbers:
+            own = self.texts.get(column.name)
+            own = pa.array(self.numbers[column.name]) if own is None else own
         else:
-            values = pa.array(said, kind).take(pa.array(self.sort))
+            same = column.name == "event_id"
+            said = [SAME if same else getattr(row, column.name) for row in self.rows]
+            constant = said.count(said[0]) == len(said)
+            if constant and added.count(said[0]) == len(added):
+                values = pa.repeat(pa.scalar(said[0], kind), len(order))
+                return pa.ExtensionArray.from_storage(column.type, values) if extended else values
+            own = pa.array(said, kind).take(pa.array(self.sort))
+        values = pa.concat_arrays([own, pa.array(added, kind)]).take(order)
         return pa.ExtensionArray.from_storage(column.type, values) if extended else values
 
     def shares(self) -> dict[str, Share]:
