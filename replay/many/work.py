@@ -115,7 +115,7 @@ def first_divergence(
     """Say in one line where a replay leaves the record; None where it does not."""
     if result is not None and result.locked:
         odd = next((decision for decision in result.locked if not decision.same), None)
-        return None if odd is None else f"Decision {odd.number}: another proposal than recorded"
+        return None if odd is None else odd.explanation
     if replayed is None:
         return "it did not begin"
     if trajectory_digest(recorded) == trajectory_digest(replayed):
