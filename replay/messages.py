@@ -3,11 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
+from replay.isolation.protocol import ProtocolError
 from replay.matching import Answer
 from tracekit.canonical import JsonValue, json_text
+from tracekit.contract import EFFECTS
+from tracekit.events import Effect
 from tracekit.trajectory import Observation
+
+
+class Announced(NamedTuple):
+    """A call that the planner's process tells of and asks about in one message."""
+
+    kind: Literal["tool_call", "retrieval"]
+    actor: str
+    effect: Effect
+    span_id: str
+    parent_span_id: str
+    timestamp_ns: int
+    contract: str
+    """The digest that names it; its text comes with the first call of a tool."""
+
+
+_TYPES = (str, str, str, str, str, int, str)
+
+
+def announced(message: Mapping[str, Any]) -> Announced:
+    """Read the message of such a call; what it says is the planner's, so all of it is checked.
+
+    Raises:
+        ProtocolError: it is none.
+    """
+    told = message["call"]
+    try:
+        call = Announced(**told)
+    except TypeError:
+        raise ProtocolError("a call with other fields than a call has") from None
+    sound = tuple(map(type, call)) == _TYPES and type(message.get("argument")) is str
+    if not sound or call.kind not in _CALLS or call.effect not in EFFECTS:
+        raise ProtocolError("a call that is none")
+    return call
+
+
+_CALLS = ("tool_call", "retrieval")
 
 
 def tool_message(call_id: str, tool: str, seen: Observation) -> dict[str, JsonValue]:
@@ -68,6 +107,20 @@ def reply(answer: Answer, *, tool: str, effect: str) -> dict[str, Any]:
         "tool": tool,
         "effect": effect,
     }
+
+
+_PLAIN = {"do", "value", "types", "fields", "latency_ns"}
+
+
+def is_plain(said: Mapping[str, Any], answer: Answer) -> bool:
+    """Whether the planner's side has nothing to do with what it is told but to hand it on."""
+    seen = answer.observation
+    return (
+        seen is not None
+        and seen.state == "captured"
+        and said.keys() == _PLAIN
+        and not said["types"]
+    )
 
 
 def refusal(why: str) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 Facts go to the parent, which alone has the store; secrets are tagged by the parent, which alone has
 the key; and every call is decided by the parent. Only a scripted model runs on this side.
+
+A call of plain arguments is one question, which tells of the call as well: the parent records its
+begin and, where the answer is plain too, its end. All others are told of fact by fact.
 """
 
 from __future__ import annotations
@@ -69,16 +72,25 @@ class PipeAnswerer:
 
     Args:
         channel: The way there.
+        sink: Takes the facts of calls that are told of one by one.
         script: Answers what the parent leaves to a script.
     """
 
-    def __init__(self, channel: Channel, script: ScriptRun | None) -> None:
+    def __init__(self, channel: Channel, sink: PipeSink, script: ScriptRun | None) -> None:
         self._channel = channel
+        self._sink = sink
         self._script = script
+        self._conditions = conditions.current()
+        self._told: set[str] = set()
+
+    @property
+    def sink(self) -> PipeSink | None:
+        """For which calls are told of with the question; the parent knows this run's clock only."""
+        return self._sink if conditions.current() is self._conditions else None
 
     def answer(self, question: guard.Question) -> guard.Outcome:
         """Ask the parent; a call is run here only where it says so."""
-        answer = self._channel.ask({"ask": question.operation.span_id})
+        answer = self._ask(question)
         conditions.current().advance(int(answer.get("latency_ns", 0)))
         fault = None
         fields = answer.get("fields", {})
@@ -94,12 +106,35 @@ class PipeAnswerer:
             outcome = self._faulty(fault, outcome, request, stream=question.stream)
         return outcome
 
+    def _ask(self, question: guard.Question) -> dict[str, Any]:
+        operation, untold = question.operation, question.untold
+        if untold is None:
+            return self._channel.ask({"ask": operation.span_id})
+        contract = untold.contract.digest
+        message: dict[str, Any] = {
+            "call": {
+                "kind": operation.kind,
+                "actor": operation.actor,
+                "effect": question.contract.effect if question.contract else "unknown",
+                "span_id": operation.span_id,
+                "parent_span_id": operation.parent_span_id,
+                "timestamp_ns": untold.at_ns,
+                "contract": contract,
+            },
+            "argument": untold.argument.decode(),
+        }
+        if contract not in self._told:
+            message["contract"] = untold.contract.data.decode()
+        answer = self._channel.ask(message)
+        self._told.add(contract)  # not before: another thread's question may overtake this one
+        return answer
+
     def _outcome(
         self, question: guard.Question, answer: Mapping[str, Any], fields: dict[str, Any]
     ) -> guard.Outcome:
         match answer["do"]:
             case "return":
-                return guard.Served(_value(answer), fields)
+                return guard.Served(_value(answer), fields, told=answer.get("told") is True)
             case "raise":
                 return _failed(_error(answer), fields, stream=question.stream)
             case "execute":

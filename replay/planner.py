@@ -246,15 +246,16 @@ def _running(planner: object, request: Mapping[str, Any], channel: Channel) -> d
     named = request.get("model_script")
     script = as_script(load(named, what="script")).start() if named else None
     rules = recorder().redactor.rules if guard.installed() else redaction_rules()
+    sink = PipeSink(channel)
     own = Recorder(
-        PipeSink(channel),
+        sink,
         Redactor(rules, PipeTagger(channel)),
         keeper=Keeper(chained=False),
         strict=True,
     )
     mints = {(kind, site, n): value for kind, site, n, value in request["mints"]}
     conditions.set_mint_source(lambda kind, site, n: mints.get((kind, site, n)))
-    with recording_to(own), guard.answering(PipeAnswerer(channel, script)):
+    with recording_to(own), guard.answering(PipeAnswerer(channel, sink, script)):
         value = call_planner(planner, *arguments_of(planner, request["input"]))
     encoded = encode(value)
     return {

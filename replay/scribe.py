@@ -3,18 +3,31 @@
 Facts that come from the planner's process get our run's ids, our numbering and our redaction; what
 was answered is taken from the answer, not from what the planner says it was given. The end of the
 run is held back until the verdict is known.
+
+Calls that are answered without running anything are written in groups: no body waits for their
+begin to be on the disk. Whatever else is told of is written at once, with the calls before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
+from replay.isolation.protocol import ProtocolError
+from replay.messages import Announced
 from tracekit import conditions
-from tracekit.canonical import Encoded, JsonValue, digest, digest_bytes, json_bytes, parse_json
+from tracekit.canonical import (
+    Encoded,
+    JsonValue,
+    both_bytes,
+    digest_bytes,
+    parse_json,
+)
 from tracekit.contract import Contract
 from tracekit.conversations import Conversations, KeptPrompt
+from tracekit.drafts import Draft
+from tracekit.errors import InvalidJson
 from tracekit.events import (
     FACT,
     Blob,
@@ -22,14 +35,27 @@ from tracekit.events import (
     LlmCallBegun,
     Payload,
     PolicyNoted,
+    RetrievalBegun,
+    RetrievalEnded,
     RunBegun,
     RunEnded,
+    ToolCallBegun,
+    ToolCallEnded,
 )
+from tracekit.keeping import keep_plain
 from tracekit.prompts import hash_prompt
 from tracekit.redact import Redactor, Scope
 from tracekit.sink import Sink
 from tracekit.trajectory import Observation
 
+GROUP = 64
+"""So many facts of answered calls wait at most until they are written together."""
+_CALLS: Mapping[tuple[str, str], type[Fact]] = {
+    ("tool_call", "begun"): ToolCallBegun,
+    ("tool_call", "ended"): ToolCallEnded,
+    ("retrieval", "begun"): RetrievalBegun,
+    ("retrieval", "ended"): RetrievalEnded,
+}
 _PAYLOADS = ("argument", "observation", "before", "after")
 
 
@@ -45,7 +71,8 @@ class Scribe:
     """Columns of the run: replay_of, planner, task_id, tags."""
     run_id: str = field(default_factory=conditions.new_run_id)
     trace_id: str = field(default_factory=conditions.new_trace_id)
-    facts: list[Fact] = field(default_factory=list)
+    facts: list[Fact | Draft] = field(default_factory=list)
+    """All but the end of the run, in the order in which they were told."""
     blobs: dict[str, Blob] = field(default_factory=dict)
     root: str | None = None
     """Span of the run, once it has begun."""
@@ -56,6 +83,8 @@ class Scribe:
         self._began_ns = conditions.now_ns()
         self._end: RunEnded | None = None
         self._prompts = Conversations()
+        self._waiting: list[tuple[Draft, Sequence[Blob]]] = []
+        self._contracts: dict[str, Contract] = {}
 
     @property
     def over(self) -> bool:
@@ -91,7 +120,7 @@ class Scribe:
         if observation is not None:
             changes |= self._answered(observation, kept)
         if contract := getattr(made, "contract", None):
-            kept.append(_checked(contract, blobs[contract]))
+            kept.append(self._learn(contract, blobs[contract]))
         if isinstance(made, RunBegun) and self.root is None:
             changes |= self.run_fields
             self.root = made.span_id
@@ -139,19 +168,17 @@ class Scribe:
         self, value: JsonValue, payload: Payload, kept: list[Blob]
     ) -> tuple[Payload, JsonValue]:
         redacted = self.redactor.redact(value).value
-        blob = _blob(redacted)
+        name, blob = _named(redacted)
         kept.append(blob)
-        return payload.model_copy(
-            update={"digest": digest(redacted), "blob": blob.digest}
-        ), redacted
+        return payload.model_copy(update={"digest": name, "blob": blob.digest}), redacted
 
     def _answered(self, observation: Observation, kept: list[Blob]) -> dict[str, Any]:
-        blob = _blob(observation.value)
+        name, blob = _named(observation.value)
         kept.append(blob)
         return {
             "observation": Payload(
                 state=observation.state,
-                digest=digest(observation.value),
+                digest=name,
                 blob=blob.digest,
                 types=dict(observation.types),
             ),
@@ -159,6 +186,91 @@ class Scribe:
             "error_type": observation.error_type,
             "error_message": observation.error_message,
         }
+
+    # --- calls that are answered ------------------------------------------------------------------
+
+    def begin_call(
+        self, call: Announced, argument: str, contract: str | None
+    ) -> tuple[JsonValue, str]:
+        """Write that a call began; return its arguments, redacted, and their digest.
+
+        Raises:
+            ProtocolError: its contract is not known, or its arguments are not JSON.
+        """
+        if call.contract not in self._contracts:
+            if contract is None:
+                raise ProtocolError("a call without its contract")
+            self._learn(call.contract, contract)
+        try:
+            value = parse_json(argument)
+        except InvalidJson as error:
+            raise ProtocolError("a call whose arguments are not JSON") from error
+        plain = keep_plain(value, self.redactor, Scope())
+        if plain is None:
+            value = self.redactor.redact(value).value
+            plain = _named(value)
+        fields = {"actor": call.actor, "effect": call.effect, "contract": call.contract}
+        blobs = (plain[1], self.blobs[call.contract])
+        self._put_later(call, "begun", call.timestamp_ns, fields, "argument", plain[0], blobs)
+        return value, plain[0]
+
+    def end_call(
+        self, call: Announced, value: JsonValue, *, after_ns: int, fields: Mapping[str, Any]
+    ) -> None:
+        """Write that a call was answered with a plain value."""
+        name, blob = _named(value)
+        fields = {"status": "ok", "observation_is_error": False, "result_category": "ok", **fields}
+        at_ns = call.timestamp_ns + after_ns
+        self._put_later(call, "ended", at_ns, fields, "observation", name, (blob,))
+
+    def contract(self, name: str | None) -> Contract | None:
+        """The contract of that digest, if a call with it was written."""
+        return self._contracts.get(name or "")
+
+    def _learn(self, name: str, text: str) -> Blob:
+        """Keep a contract that the planner's process told of, and its text."""
+        if name not in self._contracts:
+            blob = _checked(name, text)
+            self._contracts[name] = Contract.model_validate_json(blob.data)
+            self.blobs[name] = blob
+        return self.blobs[name]
+
+    def _put_later(
+        self,
+        call: Announced,
+        half: Literal["begun", "ended"],
+        at_ns: int,
+        fields: Mapping[str, Any],
+        side: str,
+        digest: str,
+        blobs: tuple[Blob, ...],
+    ) -> None:
+        said = {
+            "fact": f"{call.kind}.{half}",
+            **self._ids(at_ns),
+            "span_id": call.span_id,
+            "parent_span_id": call.parent_span_id,
+            **fields,
+            side: {"digest": digest, "blob": blobs[0].digest},
+        }
+        drafted = Draft(_CALLS[call.kind, half], said, said)
+        for blob in blobs:
+            self.blobs[blob[0]] = blob
+        self.facts.append(drafted)
+        self._waiting.append((drafted, blobs))
+        if len(self._waiting) >= GROUP:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        waiting, self._waiting = self._waiting, []
+        write_all = getattr(self.sink, "write_all", None)
+        if write_all is not None and waiting:
+            blobs = {blob[0]: blob for _, needed in waiting for blob in needed}
+            write_all([drafted for drafted, _ in waiting], list(blobs.values()))
+            return
+        for drafted, needed in waiting:
+            self.sink.write(drafted.fact(), needed)
 
     # --- facts of our own -------------------------------------------------------------------------
 
@@ -251,10 +363,11 @@ class Scribe:
 
     def _put(self, fact: Fact, blobs: list[Blob]) -> None:
         self._keep(blobs)
+        self.flush()
         self.sink.write(fact, blobs)
         self.facts.append(fact)
 
-    def _keep(self, blobs: list[Blob]) -> None:
+    def _keep(self, blobs: Sequence[Blob]) -> None:
         for blob in blobs:
             self.blobs[blob.digest] = blob
 
@@ -265,9 +378,12 @@ def _payloads_of(fact: Fact, blobs: Mapping[str, str]) -> list[tuple[str, Payloa
     return [(name, p) for name, p in found if isinstance(p, Payload) and p.blob in blobs]
 
 
-def _blob(value: JsonValue) -> Blob:
-    data = json_bytes(value)
-    return Blob(digest=digest_bytes(data), media_type="application/json", data=data)
+def _named(value: JsonValue) -> tuple[str, Blob]:
+    """The digest of a value that is kept as it is, and the blob with its text."""
+    data, canonical = both_bytes(value)
+    name = digest_bytes(data)
+    digest = name if canonical == data else digest_bytes(canonical)
+    return digest, Blob(name, "application/json", data)
 
 
 def _contract_blob(contract: Contract) -> Blob:

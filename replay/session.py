@@ -2,16 +2,16 @@
 
 The parent's half of the conversation with the planner's process. Messages that it gets:
 ``{"fact", "blobs"}`` tells what the planner does; ``{"ask": span}`` asks what becomes of the call
-that the fact of ``span`` announced; ``{"decision": {...}}`` proposes the next action of a planner
-that only decides; ``{"tag": [kind, secret]}`` asks for a placeholder; ``{"finding": {...}}``
-reports what a wall refused; ``{"halt": reason}`` ends it. Who answers, a tape or a case, is an
-``Answerer``.
+that the fact of ``span`` announced; ``{"call", "argument"}`` does both for a call of plain
+arguments, whose end is recorded with the answer; ``{"decision": {...}}`` proposes the next action
+of a planner that only decides; ``{"tag": [kind, secret]}`` asks for a placeholder; ``{"finding":
+{...}}`` reports what a wall refused; ``{"halt": reason}`` ends it. Who answers, a tape or a case,
+is an ``Answerer``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from replay.answering import (
@@ -26,15 +26,22 @@ from replay.answering import (
     Stopped,
     Turn,
 )
+from replay.around import Surroundings
 from replay.isolation import Exit
 from replay.matching import Answer, AskedCall, AskedPrompt
-from replay.messages import assistant_message, provider_message, refusal, reply, tool_message
+from replay.messages import (
+    announced,
+    assistant_message,
+    is_plain,
+    provider_message,
+    refusal,
+    reply,
+    tool_message,
+)
 from replay.scribe import Scribe
-from tracekit.assembly import build
+from replay.session_result import SessionResult, trajectory_of
 from tracekit.canonical import JsonValue
-from tracekit.contract import Contract
 from tracekit.events import (
-    Event,
     Fact,
     LlmCallBegun,
     LlmCallEnded,
@@ -46,8 +53,7 @@ from tracekit.events import (
     ToolCallBegun,
     ToolCallEnded,
 )
-from tracekit.rows import rows_from_facts
-from tracekit.trajectory import Observation, Trajectory
+from tracekit.trajectory import Observation
 
 __all__ = [
     "Answered",
@@ -66,25 +72,6 @@ MAX_DECISIONS = 200
 """Of a planner that decides; one that has not stopped by then never will."""
 MAX_CALLS = 10_000
 """Of an agent, whose loops are its own."""
-
-
-@dataclass(frozen=True)
-class SessionResult:
-    """What one run of a planner came to."""
-
-    exit: Exit
-    stopped: str | None
-    """Why the session was ended from our side; None where the planner came to its own end."""
-    answered: tuple[Answered, ...]
-    findings: tuple[dict[str, Any], ...]
-    """What the walls refused."""
-    events: tuple[Event, ...]
-    trajectory: Trajectory | None
-    """None where the planner did not even begin."""
-    endless: bool = False
-    """Whether it was ended because the planner never stopped."""
-    reached: bool = False
-    """Whether it was ended because the user wanted no more."""
 
 
 class Isolated(Protocol):
@@ -107,8 +94,8 @@ class Session:
         self._planner_name = planner_name
         self._span = span
         self._begun: dict[str, Fact] = {}
+        self._surroundings = Surroundings()
         self._values: dict[str, JsonValue] = {}
-        self._contracts: dict[str, Contract] = {}
         self._given: dict[str, tuple[Answer, How]] = {}
         self._asked: dict[str, AskedCall] = {}
         self._answered: list[Answered] = []
@@ -133,22 +120,24 @@ class Session:
         return self._result(ended, stopped)
 
     def _result(self, ended: Exit, stopped: Stopped | None) -> SessionResult:
+        self._scribe.flush()
         facts = list(self._scribe.facts)
         if self._scribe.end_fact is not None:
             facts.append(self._scribe.end_fact)
-        events = rows_from_facts(facts)
         return SessionResult(
             exit=ended,
             stopped=None if stopped is None else str(stopped),
-            endless=isinstance(stopped, Endless),
-            reached=isinstance(stopped, Reached),
             answered=tuple(self._answered),
             findings=tuple(self._findings),
-            events=tuple(events),
-            trajectory=build(events, self._scribe.blobs.get) if events else None,
+            facts=tuple(facts),
+            blobs=self._scribe.blobs,
+            endless=isinstance(stopped, Endless),
+            reached=isinstance(stopped, Reached),
         )
 
     def _handle(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        if "call" in message:
+            return self._announced(message)
         if "fact" in message:
             self._fact(message["fact"], message.get("blobs", {}))
             return None
@@ -174,21 +163,59 @@ class Session:
         fields: dict[str, Any] = {}
         if given is not None:
             answer, how = given
-            fields = {"rung": answer.rung, "tainted": self._rests_on_taint(span, answer)}
-            fields |= self._answerer.policy(answer) if span in self._asked else {}
+            fields = self._fields(span, answer)
             observation = answer.observation if how == "answer" else None
         fact, values = self._scribe.adopt(raw, blobs, observation=observation, fields=fields)
         if fact.fact.endswith(".begun"):
             self._begun[span] = fact
+            self._surroundings.begin(fact)
             self._values[span] = values.get("argument")
-            if contract := getattr(fact, "contract", None):
-                self._contracts[span] = Contract.model_validate_json(blobs[contract])
         elif isinstance(fact, MintNoted):
             self._answerer.note_mint(fact.kind, fact.site, fact.occurrence, fact.value)
         elif given is not None and given[1] == "execute" and span in self._asked:
             failed = getattr(fact, "status", "ok") == "error"
             seen = Observation(values.get("observation"), "captured", is_error=failed)
             self._answerer.note_result(self._asked[span], seen)
+
+    def _announced(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Record a call of plain arguments, answer it, and record its end where it is plain too."""
+        call = announced(message)
+        span = call.span_id
+        arguments, digest = self._scribe.begin_call(
+            call, message["argument"], message.get("contract")
+        )
+        around = self._surroundings.inside(call.parent_span_id)
+        self._surroundings.begin_call(span, call.actor, around)
+        if self._scribe.over:
+            return refusal("the replay is over")
+        asked = AskedCall(
+            tool=call.actor,
+            arguments=arguments if isinstance(arguments, dict) else {},
+            effect=call.effect,
+            contract=self._scribe.contract(call.contract),
+            path=around.path,
+            span_id=span,
+            kind=call.kind,
+            under=around.under,
+            digest=digest,
+        )
+        said = self._answer_tool(asked)
+        answer = self._given[span][0]
+        if not is_plain(said, answer):
+            self._scribe.flush()  # a body may run now
+            return said
+        del self._given[span]
+        after_ns, fields = said["latency_ns"], self._fields(span, answer)
+        self._scribe.end_call(call, said["value"], after_ns=after_ns, fields=fields)
+        return {"do": "return", "told": True, "value": said["value"], "latency_ns": after_ns}
+
+    def _fields(self, span: str, answer: Answer) -> dict[str, Any]:
+        """The columns that an answer adds to the end of its call."""
+        tainted = answer.tainted or span in self._on_taint
+        fields: dict[str, Any] = {"rung": answer.rung, "tainted": tainted}
+        if span in self._asked:
+            fields |= self._answerer.policy(answer)
+        return fields
 
     def _ask(self, span: str) -> dict[str, Any]:
         begun = self._begun.get(span)
@@ -201,26 +228,31 @@ class Session:
         return {"do": "execute"}
 
     def _ask_tool(self, begun: ToolCallBegun) -> dict[str, Any]:
-        if self._span.until is not None:
-            self._span.end_after(len(self._so_far().decisions))
         arguments = self._values[begun.span_id]
+        around = self._surroundings.inside(begun.parent_span_id)
         asked = AskedCall(
             tool=begun.actor,
             arguments=arguments if isinstance(arguments, dict) else {},
             effect=begun.effect,
-            contract=self._contracts.get(begun.span_id),
-            path=self._path(begun),
+            contract=self._scribe.contract(begun.contract),
+            path=around.path,
             span_id=begun.span_id,
             kind="retrieval" if isinstance(begun, RetrievalBegun) else "tool_call",
-            under=self._under(begun),
+            under=around.under,
             types=begun.argument.types,
         )
-        answer = self._call(asked)
-        self._given[begun.span_id] = (answer, "answer")
-        return self._reply(answer, begun.actor, begun.effect)
+        return self._answer_tool(asked)
 
-    def _so_far(self) -> Trajectory:
-        return build(rows_from_facts(self._scribe.facts), self._scribe.blobs.get)
+    def _answer_tool(self, asked: AskedCall) -> dict[str, Any]:
+        self._keep_to_span()
+        answer = self._call(asked)
+        self._given[asked.span_id] = (answer, "answer")
+        return self._reply(answer, asked.tool, asked.effect)
+
+    def _keep_to_span(self) -> None:
+        if self._span.until is not None:
+            so_far = trajectory_of(self._scribe.facts, self._scribe.blobs)
+            self._span.end_after(len(so_far.decisions))
 
     def _call(self, asked: AskedCall) -> Answer:
         if len(self._answered) >= MAX_CALLS:
@@ -240,15 +272,12 @@ class Session:
         if self._tainted:
             self._on_taint.add(span)
 
-    def _rests_on_taint(self, span: str, answer: Answer) -> bool:
-        return answer.tainted or span in self._on_taint
-
     def _ask_model(self, begun: LlmCallBegun) -> dict[str, Any]:
         asked = AskedPrompt(
             prompt=self._values[begun.span_id],
             prompt_hash=begun.prompt_hash,
             name=begun.actor,
-            path=self._path(begun),
+            path=self._surroundings.inside(begun.parent_span_id).path,
             span_id=begun.span_id,
             model=begun.model_requested,
         )
@@ -273,27 +302,6 @@ class Session:
             **reply(answer, tool=tool, effect=effect),
             "latency_ns": self._answerer.latency_ns(answer),
         }
-
-    def _path(self, begun: Fact) -> tuple[str, ...]:
-        """Names of the operations around it, as ``tracekit.assembly`` gives them to the record."""
-        above = self._above(begun)[::-1]
-        kept = [
-            fact
-            for fact, outer in zip(above, [None, *above], strict=False)
-            if not isinstance(fact, RunBegun) and not _is_the_run(fact, outer)
-        ]
-        return tuple(fact.actor for fact in kept)  # type: ignore[union-attr]  # begin facts
-
-    def _under(self, begun: Fact) -> str | None:
-        return next((f.span_id for f in self._above(begun) if isinstance(f, ToolCallBegun)), None)
-
-    def _above(self, fact: Fact) -> list[Fact]:
-        found: list[Fact] = []
-        parent = fact.parent_span_id
-        while parent is not None and parent in self._begun and len(found) < len(self._begun):
-            found.append(self._begun[parent])
-            parent = found[-1].parent_span_id
-        return found
 
     # --- planners that decide ---------------------------------------------------------------------
 
@@ -388,9 +396,3 @@ class Session:
             )
             results.append(tool_message(f"call_{number}_{place}", call["tool"], seen))
         return results
-
-
-def _is_the_run(fact: Fact, outer: Fact | None) -> bool:
-    """Whether ``fact`` is the agent of a run that was opened by hand, and so has no input."""
-    by_hand = isinstance(outer, RunBegun) and outer.argument.state == "absent"
-    return by_hand and fact.fact == "agent.begun"

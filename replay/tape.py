@@ -64,6 +64,8 @@ class Tape:
     prompts: tuple[RecordedPrompt, ...]
     contracts: Mapping[str, Contract]
     """The recorded contract of each tool."""
+    parameters: Mapping[str, tuple[str, ...]]
+    """The names of the parameters of each tool whose signature was recorded."""
     by_tool: Mapping[str, tuple[int, ...]]
     by_key: Mapping[tuple[str, str], tuple[int, ...]]
     """(tool, digest of the arguments) → places on the tape, in recorded order."""
@@ -89,6 +91,11 @@ class Tape:
                 RecordedPrompt(index, model) for index, model in enumerate(trajectory.model_calls)
             ),
             contracts=contracts,
+            parameters={
+                tool: tuple(parameter.name for parameter in contract.parameters)
+                for tool, contract in contracts.items()
+                if contract.parameters is not None
+            },
             by_tool=_grouped((c.call.tool, c.index) for c in calls),
             by_key=_grouped(((c.call.tool, c.key), c.index) for c in calls),
             beneath=_grouped(_coverage(calls, ((c.call.covered_by, c.index) for c in calls))),

@@ -15,7 +15,19 @@ from typing import Any, Protocol
 
 from tracekit.contract import Contract
 from tracekit.errors import ReplayInProgress, WriteBlocked
+from tracekit.events import Blob
 from tracekit.recorder import Operation
+from tracekit.sink import Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """The begin of a call that is not recorded yet: whoever answers the call records it."""
+
+    at_ns: int
+    argument: bytes
+    """The arguments as JSON, plain and without a secret."""
+    contract: Blob
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +40,8 @@ class Question:
     arguments: dict[str, object]
     stream: bool = False
     """Whether the caller will iterate over the answer."""
+    untold: Untold | None = None
+    """None where the begin is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,8 @@ class Served:
     value: Any
     fields: dict[str, Any]
     """Columns that the record of the call gets: rung, tainted."""
+    told: bool = False
+    """Whether whoever answered has recorded the end of the call too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +93,11 @@ def close() -> None:
     """From now on run no call of this process, inside a replay or outside; there is no way back."""
     global _closed  # the guard is a mode of the whole process
     _closed = True
+
+
+def told_by() -> Sink | None:
+    """The sink for which whoever answers records calls by itself, if told of them so."""
+    return getattr(_installed, "sink", None)
 
 
 def decide(question: Question) -> Outcome:

@@ -111,6 +111,21 @@ class Journal:
         """Append a fact that is no model yet; else as ``write``."""
         self.append(_fact_line(draft), draft.timestamp_ns, blobs)
 
+    def write_all(self, facts: Sequence[Fact | Draft], blobs: Sequence[Blob]) -> None:
+        """Append several facts in one go, and those of ``blobs`` that the file lacks.
+
+        Raises:
+            OSError: they could not be written; none of them counts as written.
+        """
+        lines = b"".join(map(_fact_line, facts))
+        with self._lock:
+            self._append_carefully(lines, facts[-1].timestamp_ns, blobs)
+            self._written += len(facts) - 1
+            self._appended += len(facts) - 1
+            appended = self._appended
+        if self._durability == "disk":
+            self._sync(appended)
+
     def append(self, line: bytes, at_ns: int, blobs: Sequence[Blob]) -> None:
         """Append the line of a fact that happened at ``at_ns``; else as ``write``."""
         with self._lock:
@@ -344,8 +359,8 @@ def _sound(value: Any) -> Any:
 
 
 def _loss_line(line: bytes, count: int, *, seq: int) -> bytes:
-    """The line that says how many facts were lost, in the run of the fact on ``line``."""
-    told = orjson.loads(line)
+    """The line that says how many facts were lost, in the run of the first fact on ``line``."""
+    told = orjson.loads(line.partition(b"\n")[0])
     same = {name: told[name] for name in ("writer", "timestamp_ns", "run_id", "trace_id")}
     return _fact_line(
         LossNoted(

@@ -4,6 +4,7 @@ A call inside a run, with arguments and a result of plain JSON in which nothing 
 more than two lines of text, each behind one payload. What all calls of a function have in common is
 written once, and each line is that text and what is its own. Whatever is not that simple ``begin``
 leaves to the general way, which writes the very same facts; a call that began here may end there.
+In a replay such a call is one question: whoever answers it records its begin and its end.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import orjson
 
 from tracekit import conditions, configuration, guard, otel
 from tracekit.canonical import digest_bytes
+from tracekit.canonical.plain import read_plain
 from tracekit.contract import Contract
 from tracekit.events import Blob
 from tracekit.keeping import keep_plain
@@ -35,7 +37,7 @@ class Prepared:
         contract_json: Its canonical text.
     """
 
-    __slots__ = ("actor", "attributes", "began", "contract", "ended", "kind", "writes")
+    __slots__ = ("actor", "attributes", "began", "contract", "declared", "ended", "kind", "writes")
 
     def __init__(
         self,
@@ -47,6 +49,7 @@ class Prepared:
         self.kind, self.actor = kind, actor
         begins: dict[str, Any] = {"actor": actor}
         ends: dict[str, Any] = {"status": "ok"}
+        self.declared = contract
         self.contract: tuple[Blob, ...] = ()
         self.writes = contract is not None and contract.writes
         if contract is not None and contract_json is not None:
@@ -61,13 +64,14 @@ class Prepared:
 
     def begin(
         self, recorder: Recorder, parent: Operation | None, arguments: Mapping[str, object]
-    ) -> Short | None:
+    ) -> Short | Step | None:
         """Record that a call begins; None, and nothing has been done, where that is not simple."""
+        if guard.installed():
+            return None if parent is None else self._ask(recorder, parent, arguments)
         if (
             parent is None
             or recorder.append is None
             or recorder.lost
-            or guard.installed()
             or otel.sent_content() is not None
             or (self.writes and configuration.refuses_writes())
         ):
@@ -86,6 +90,35 @@ class Prepared:
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             recorder.note_fault(error, step)
         return step
+
+    def _ask(
+        self, recorder: Recorder, parent: Operation, arguments: Mapping[str, object]
+    ) -> Step | None:
+        """Ask what becomes of a call by telling of it; else as ``begin``."""
+        if not self.contract or recorder.sink is not guard.told_by() or otel.active():
+            return None
+        argument = _plainly(arguments, recorder, parent)
+        if argument is None:
+            return None
+        span_id = conditions.new_span_id()
+        operation = Operation(self.kind, self.actor, parent.run, span_id, parent, otel.NO_SPAN)
+        untold = guard.Untold(conditions.now_ns(), argument, self.contract[0])
+        question = guard.Question(operation, self.declared, dict(arguments), untold=untold)
+        outcome = guard.decide(question)
+        operation.over = isinstance(outcome, guard.Served) and outcome.told
+        return Step(recorder, operation, outcome)
+
+
+def _plainly(value: object, recorder: Recorder, operation: Operation) -> bytes | None:
+    """Write a value that is kept as it is; None for any other."""
+    redactor = recorder.redactor
+    try:
+        plain = read_plain(value, collect=not redactor.idle)
+        if plain is None or not redactor.finds_nothing(plain, operation.run.secrets):
+            return None
+    except Exception:  # noqa: BLE001  # a stack that is full, say: the general way counts it
+        return None
+    return plain.data if recorder.keeper.keeps_whole(len(plain.data)) else None
 
 
 def _head(fact: str, fields: Mapping[str, Any]) -> str:

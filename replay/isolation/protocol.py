@@ -74,6 +74,9 @@ class FrameReader:
         Raises:
             ProtocolError: the stream is not one of frames within the limit.
         """
+        if not self._buffer and (whole := self._whole(data)) is not None:
+            yield whole
+            return
         self._buffer += data
         while (size := self.pending_size()) is not None:
             if len(self._buffer) < _HEADER.size + size:
@@ -81,6 +84,14 @@ class FrameReader:
             body = bytes(self._buffer[_HEADER.size : _HEADER.size + size])
             del self._buffer[: _HEADER.size + size]
             yield _decode(body)
+
+    def _whole(self, data: bytes) -> Message | None:
+        """Return the message of ``data`` if that is one frame: most are read as they were sent."""
+        if len(data) < _HEADER.size or _HEADER.unpack_from(data)[0] != len(data) - _HEADER.size:
+            return None
+        if len(data) > self._limit + _HEADER.size:
+            return None
+        return _decode(data[_HEADER.size :])
 
     def pending_size(self) -> int | None:
         """Return the size of the frame under way, None before its header is complete."""
@@ -122,11 +133,39 @@ def read_message(fd: int, *, limit: int) -> Message | None:
     header = _read_exactly(fd, _HEADER.size)
     if header is None:
         return None
-    size = _HEADER.unpack(header)[0]
+    body = _read_exactly(fd, _size(header, limit))
+    return None if body is None else _decode(body)
+
+
+def read_only_message(fd: int, *, limit: int) -> Message | None:
+    """Read the one message that is under way on a blocking descriptor; None at its end.
+
+    Raises:
+        ProtocolError: it is none, or there is more.
+    """
+    data = os.read(fd, _CHUNK)
+    if len(data) < _HEADER.size:
+        rest = _read_exactly(fd, _HEADER.size - len(data)) if data else None
+        if rest is None:
+            return None
+        data += rest
+    size = _size(data, limit)
+    missing = size + _HEADER.size - len(data)
+    if missing < 0:
+        raise ProtocolError("more than the one message that was to come")
+    if missing:
+        rest = _read_exactly(fd, missing)
+        if rest is None:
+            return None
+        data += rest
+    return _decode(data[_HEADER.size :])
+
+
+def _size(header: bytes, limit: int) -> int:
+    size: int = _HEADER.unpack_from(header)[0]
     if size > limit:
         raise ProtocolError(f"a message of {size:,} bytes; the limit is {limit:,}")
-    body = _read_exactly(fd, size)
-    return None if body is None else _decode(body)
+    return size
 
 
 def _read_exactly(fd: int, size: int) -> bytes | None:
@@ -184,12 +223,12 @@ class PipeChannel:
 
     def ask(self, message: Message) -> Message:
         """Send ``message`` and wait for the answer."""
-        answer: Message = self._holding(lambda: self._ask(message))
+        answer: Message = self._holding(self._ask, message)
         return answer
 
     def tell(self, message: Message) -> None:
         """Send ``message``; there is no answer."""
-        self._holding(lambda: self._send({"m": message}))
+        self._holding(self._send, {"m": message})
 
     def note(self, message: Message) -> None:
         """Send ``message`` now if the pipe is free, else before what is sent next."""
@@ -202,15 +241,9 @@ class PipeChannel:
 
     def finish(self, frame: Message) -> None:
         """Send what was noted, then the last frame."""
+        self._holding(self._finish, frame)
 
-        def last() -> None:
-            for message in self._notes.beyond():
-                self._send({"m": message})
-            self._send(frame)
-
-        self._holding(last)
-
-    def _holding(self, action: Callable[[], Any]) -> Any:
+    def _holding(self, action: Callable[[Message], Any], message: Message) -> Any:
         me = threading.get_ident()
         if self._holder == me:  # a finaliser or signal handler ran inside a question
             raise RuntimeError("a call was made while the same thread waited for an answer")
@@ -218,14 +251,19 @@ class PipeChannel:
             self._holder = me
             try:
                 self._flush()
-                return action()
+                return action(message)
             finally:
                 self._holder = None
+
+    def _finish(self, frame: Message) -> None:
+        for message in self._notes.beyond():
+            self._send({"m": message})
+        self._send(frame)
 
     def _ask(self, message: Message) -> Message:
         self._asked += 1
         self._send({"q": self._asked, "m": message})
-        reply = read_message(self._read_fd, limit=self._limit)
+        reply = read_only_message(self._read_fd, limit=self._limit)
         if reply is None or reply.get("stop") is True:
             raise RunOver
         if reply.get("q") != self._asked or not isinstance(reply.get("m"), dict):

@@ -26,6 +26,8 @@ class Spelling:
     arguments: Arguments
     same: bool
     """Whether nothing but the spelling changed."""
+    as_asked: bool = False
+    """Whether it is spelt exactly as it was asked."""
 
 
 def recorded_tool(asked: AskedCall, tape: Tape, maps: Sequence[ArgumentMap]) -> str:
@@ -40,6 +42,9 @@ def spellings(
     asked: AskedCall, tool: str, tape: Tape, maps: Sequence[ArgumentMap]
 ) -> Iterator[Spelling]:
     """Yield the ways to spell ``asked`` as a call of the recorded ``tool``, the likeliest first."""
+    if not maps and tuple(asked.arguments) == tape.parameters.get(tool):
+        yield Spelling(dict(asked.arguments), tool == asked.tool, as_asked=True)
+        return
     arguments, mapped = _mapped(asked, tool, maps)
     recorded = tape.contracts.get(tool)
     same = not mapped and tool == asked.tool

@@ -17,7 +17,9 @@ class Library:
         self.tape = tape
         self.taken: set[int] = set()
         """Places whose observation was given out, or that are covered by one."""
-        self._order: list[int] = []
+        self._last = 0
+        self._turns: dict[int, int] = {}
+        """Place → how many were taken before it."""
         self._shelves: dict[tuple[str, str, str], Shelf] = {}
         self._standing_on: defaultdict[int, list[Shelf]] = defaultdict(list)
         self._sorted: dict[tuple[str, str], dict[str, list[RecordedCall]]] = {}
@@ -32,27 +34,36 @@ class Library:
             self._shelves[at] = self._build(entries)
         return self._shelves[at]
 
+    def sole(self, tool: str, attempt: Attempt) -> RecordedCall | None:
+        """Return the recorded call that alone looks the same, where nothing else could answer."""
+        if attempt.lens is not EXACT:
+            return None
+        places = self.tape.by_key.get((tool, attempt.key), ())
+        if len(places) != 1 or places[0] in self.taken:
+            return None
+        recorded = self.tape.calls[places[0]]
+        return None if recorded.racing or recorded.call.covered_by is not None else recorded
+
     def take(self, place: int) -> None:
         """Use up a place; its observation may be given again."""
         self.taken.add(place)
-        self._order.append(place)
+        self._turns[place] = len(self._turns)
+        self._last = place
         for shelf in self._standing_on.get(place, ()):
             shelf.note_served(place)
 
     @property
     def last_taken(self) -> int:
         """The place that was used up last; the first of the tape at the start."""
-        return self._order[-1] if self._order else 0
+        return self._last
 
     def _build(self, entries: list[RecordedCall]) -> Shelf:
         shelf = Shelf(entries)
         standing = {entry.index for entry in entries}
         for place in standing:
             self._standing_on[place].append(shelf)
-        if not standing.isdisjoint(self.taken):
-            for place in self._order:
-                if place in standing:
-                    shelf.note_served(place)
+        for place in sorted(standing & self.taken, key=self._turns.__getitem__):
+            shelf.note_served(place)
         return shelf
 
     def _entries(self, tool: str, lens: View, key: str) -> list[RecordedCall]:

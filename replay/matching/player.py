@@ -63,9 +63,10 @@ class Player:
         """Decide how ``asked`` is answered."""
         question = ask(asked, self.tape, self.policies, self._aliases, self._writes, self._learner)
         self._asks[question.tool, question.first.key] += 1
-        fault = self._fault(asked, question)
         found = next((f for look in _DOWN if (f := look(self._library, question))), None)
-        if fault is not None and (found is None or found.rung != "exact"):
+        exact = found is not None and found.rung == "exact"
+        fault = None if exact else self._fault(asked, question)
+        if fault is not None:
             answer = _failing(asked, fault)
         elif found is None:
             answer = self._unmatched(question)
@@ -222,7 +223,7 @@ class Player:
 
         That one saw another state of the world; but the planner did ask, as often as was recorded.
         """
-        queue = found.shelf.queue(None, covered=False)
+        queue = None if found.shelf is None else found.shelf.queue(None, covered=False)
         gone = self._library.taken | self._asked_for if self._asked_for else self._library.taken
         if queue is not None and (place := queue.next(question.asked.path, gone)) is not None:
             self._asked_for.add(place)

@@ -60,7 +60,7 @@ class Question:
     @property
     def first(self) -> Attempt:
         """The call as it was asked."""
-        return next(self.attempts())
+        return self._made[0] if self._made else next(self.attempts())
 
     @property
     def arguments(self) -> JsonValue:
@@ -125,7 +125,11 @@ def _attempts(
     known: list[JsonValue] = []
     for spelling in spellings(asked, tool, tape, policies.maps):
         known.append(spelling.arguments)
-        yield _attempt(EXACT, spelling.arguments, "exact" if spelling.same else "normalised")
+        rung: Rung = "exact" if spelling.same else "normalised"
+        if spelling.as_asked and asked.digest is not None:
+            yield Attempt(EXACT, spelling.arguments, asked.digest, rung)
+        else:
+            yield _attempt(EXACT, spelling.arguments, rung)
     aliased = [variant for arguments in known for variant in aliases.variants(arguments)]
     if nature == "write":  # what was learnt is a guess
         learner = None

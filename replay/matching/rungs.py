@@ -28,7 +28,8 @@ class Found:
 
     place: int
     rung: Rung
-    shelf: Shelf
+    shelf: Shelf | None = None
+    """The calls that look the same; None where there is no other."""
     again: bool = False
     """Whether it was given out before."""
     tainted: bool = False
@@ -38,7 +39,13 @@ class Found:
 
 def fresh(library: Library, question: Question) -> Found | None:
     """Find an unused call with the same arguments and the same write set."""
-    for attempt, shelf in _looks(library, question):
+    for attempt in question.attempts():
+        sole = library.sole(question.tool, attempt)
+        if sole is not None and question.write_set in (None, sole.call.write_set):
+            return Found(sole.index, attempt.rung)
+        shelf = library.shelf(question.tool, attempt)
+        if shelf is None:
+            continue
         fits = _fits(library, attempt)
         queue = shelf.queue(question.write_set, covered=False)
         place = None if queue is None else queue.next(question.asked.path, library.taken, fits)

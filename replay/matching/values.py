@@ -35,6 +35,8 @@ class AskedCall:
     """Span id of the asked call around it whose body is really running (live, sandbox)."""
     types: Mapping[str, JsonValue] = field(default_factory=dict)
     """Type marks of the arguments."""
+    digest: str | None = None
+    """Of ``arguments``, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)

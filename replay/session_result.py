@@ -1,0 +1,63 @@
+"""What one run of a planner came to, as a value."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from replay.answering import Answered
+from replay.isolation import Exit
+from tracekit.assembly import build
+from tracekit.drafts import Draft
+from tracekit.events import Blob, Fact
+from tracekit.rows import rows_from_facts
+from tracekit.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class SessionResult:
+    """What one run of a planner came to."""
+
+    exit: Exit
+    stopped: str | None
+    """Why the session was ended from our side; None where the planner came to its own end."""
+    answered: tuple[Answered, ...]
+    findings: tuple[dict[str, Any], ...]
+    """What the walls refused."""
+    facts: tuple[Fact | Draft, ...] = field(repr=False)
+    """What was recorded of it."""
+    blobs: Mapping[str, Blob] = field(repr=False)
+    endless: bool = False
+    """Whether it was ended because the planner never stopped."""
+    reached: bool = False
+    """Whether it was ended because the user wanted no more."""
+
+    @cached_property
+    def trajectory(self) -> Trajectory | None:
+        """What it did and saw; None where the planner did not even begin."""
+        return trajectory_of(self.facts, self.blobs) if self.facts else None
+
+
+def trajectory_of(
+    facts: tuple[Fact | Draft, ...] | list[Fact | Draft], blobs: Mapping[str, Blob]
+) -> Trajectory:
+    """Build the trajectory of what was recorded of one run."""
+    with _nothing_collected():
+        made = (fact.fact() if isinstance(fact, Draft) else fact for fact in facts)
+        return build(rows_from_facts(made), blobs.get)
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Make many objects, of which none is garbage, without looking for garbage among them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
