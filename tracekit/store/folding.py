@@ -96,6 +96,8 @@ def _put(
 def _event_ids(table: pa.Table, where: pa.ChunkedArray) -> pa.ChunkedArray:
     """Compute the ids of the events in some rows; null in all others, and where a part is null."""
     places = np.flatnonzero(pc.fill_null(where, fill_value=False))
+    if not len(places):
+        return pa.chunked_array([pa.nulls(table.num_rows, pa.string())])
     ids = np.full(table.num_rows, None, object)
     part = table.select(_NAMES)
     *texts, number = (part if len(places) == len(ids) else part.take(places)).columns
