@@ -12,7 +12,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ def replay_many(
             one run after the other.
         store: The store, or its path; default ``$TRACEKIT_STORE``, else ``.tracekit``.
         options: How.
-        jobs: Worker processes; default one a core.
+        jobs: Worker processes; default one a core. Twice as many runs are under way at a time.
         resume: Leave out runs that have a finished replay of the same planner, of the same code and
             options, and tell what that came to.
         executor: Where to replay, instead of processes on this machine. It is sent
@@ -72,24 +72,9 @@ def replay_many(
         IsolationUnavailable: more isolation was asked for than there is.
         StoreError: replays could not be kept.
     """
-    began = time.perf_counter()
     kept = store if not isinstance(store, str | Path | None) else open_store(store_path(store))
-    asked = options or ReplayOptions()
-    target = importable_name(planner)
-    rows = _rows(kept, runs)
-    before = _before(kept, rows, target, asked) if resume else {}
-    count = _jobs(jobs)
-    with _executor(executor, target, asked, jobs=count) as pool:
-        bulk = _Bulk(kept, target, asked, pool, before, total=len(rows), progress=progress)
-        bulk.run(rows, ahead=_AHEAD * count)
-    return ManyResult(
-        planner=_name(target),
-        store=str(kept.path),
-        outcomes=worst_first(bulk.outcomes),
-        level=bulk.level,
-        notes=bulk.notes,
-        elapsed_s=time.perf_counter() - began,
-    )
+    bulk = _Bulk(kept, importable_name(planner), options or ReplayOptions(), progress)
+    return bulk.replay(runs, jobs=_jobs(jobs), resume=resume, executor=executor)
 
 
 def _name(target: str | object) -> str:
@@ -112,7 +97,7 @@ def _rows(store: Store, runs: RunQuery | Iterable[str]) -> list[RunRow]:
     return [found[run_id] for run_id in ids]
 
 
-def _before(
+def _done_before(
     store: Store, rows: list[RunRow], target: str | object, options: ReplayOptions
 ) -> dict[str, RunRow]:
     tagger = KeyedTagger(load_key())
@@ -120,12 +105,21 @@ def _before(
     return done_before(store, (row.run_id for row in rows), _name(target), versions)
 
 
+@contextmanager
 def _executor(
     given: Executor | None, target: str | object, options: ReplayOptions, *, jobs: int
-) -> AbstractContextManager[Executor]:
+) -> Iterator[Executor]:
     if given is not None:
-        return nullcontext(given)
-    return Workers(jobs) if _can_be_sent(target, options) else Here()
+        yield given
+        return
+    pool = Workers(jobs) if _can_be_sent(target, options) else Here()
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(cancel_futures=True)
+        raise
+    else:
+        pool.shutdown()
 
 
 def _can_be_sent(target: str | object, options: ReplayOptions) -> bool:
@@ -143,16 +137,40 @@ class _Bulk:
     store: Store
     target: str | object
     options: ReplayOptions
-    pool: Executor
-    before: dict[str, RunRow]
-    total: int
     progress: Progress | None
     outcomes: list[RunOutcome] = field(default_factory=list)
     level: str | None = None
     notes: tuple[str, ...] = ()
+    _total: int = 0
+    _before: dict[str, RunRow] = field(default_factory=dict)
     _under_way: dict[Future[Done], str] = field(default_factory=dict)
 
-    def run(self, rows: list[RunRow], *, ahead: int) -> None:
+    def replay(
+        self,
+        runs: RunQuery | Iterable[str],
+        *,
+        jobs: int,
+        resume: bool,
+        executor: Executor | None,
+    ) -> ManyResult:
+        """Replay the runs and tell what came of all of them."""
+        began = time.perf_counter()
+        rows = _rows(self.store, runs)
+        self._total = len(rows)
+        if resume:
+            self._before = _done_before(self.store, rows, self.target, self.options)
+        with _executor(executor, self.target, self.options, jobs=jobs) as pool:
+            self._run(rows, pool, ahead=_AHEAD * jobs)
+        return ManyResult(
+            planner=_name(self.target),
+            store=str(self.store.path),
+            outcomes=worst_first(self.outcomes),
+            level=self.level,
+            notes=self.notes,
+            elapsed_s=time.perf_counter() - began,
+        )
+
+    def _run(self, rows: list[RunRow], pool: Executor, *, ahead: int) -> None:
         """Replay all runs, ``ahead`` of them at a time, and keep what comes of it."""
         ledger = _Ledger(self.store)
         try:
@@ -160,7 +178,7 @@ class _Bulk:
                 if isinstance(item, RunOutcome):
                     self._note(item)
                     continue
-                self._under_way[self.pool.submit(do_work, item)] = item.recorded.run_id
+                self._under_way[pool.submit(do_work, item)] = item.recorded.run_id
                 if len(self._under_way) >= ahead:
                     self._collect(ledger)
             while self._under_way:
@@ -168,19 +186,17 @@ class _Bulk:
         except BaseException:
             for future in self._under_way:
                 future.cancel()
-            if isinstance(self.pool, Workers):
-                self.pool.shutdown(cancel_futures=True)
             raise
         finally:
             ledger.flush()
 
     def _items(self, rows: list[RunRow]) -> Iterator[Work | RunOutcome]:
         """Give the work of each run; what was replayed before is only compared."""
-        with_replays = ((row, self.before.get(row.run_id)) for row in rows)
+        with_replays = ((row, self._before.get(row.run_id)) for row in rows)
         wanted = (row for pair in with_replays for row in pair if row is not None)
         found = trajectories(self.store, wanted)
         for run_id, recorded in found:
-            row = self.before.get(run_id)
+            row = self._before.get(run_id)
             replayed = None if row is None else next(found)[1]
             if isinstance(recorded, RunOutcome):
                 yield recorded
@@ -206,7 +222,7 @@ class _Bulk:
     def _note(self, outcome: RunOutcome) -> None:
         self.outcomes.append(outcome)
         if self.progress is not None:
-            self.progress(outcome, len(self.outcomes), self.total)
+            self.progress(outcome, len(self.outcomes), self._total)
 
 
 class _Ledger:
