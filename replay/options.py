@@ -65,7 +65,9 @@ class ReplayOptions:
             raise UsageError("--model scripted and --script MOD:OBJ go together")
         check_span(self.start, self.until)
         if self.start > 1 and self.mode == "locked":
-            raise UsageError("--from is for --mode free: a locked planner never leaves the record")
+            raise UsageError(
+                "--from-step is for --mode free: a locked planner does not go its own way"
+            )
         if self.bindings and self.mode == "locked":
             raise UsageError("nothing is made for a locked planner: it only proposes")
         if self.self_test and self.baseline is None and self.model == "live":

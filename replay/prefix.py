@@ -22,11 +22,11 @@ def check_span(start: int, until: int | None) -> None:
     Raises:
         UsageError: a bound is no decision, or the end lies before the start.
     """
-    for name, bound in (("--from", start), ("--until", until)):
+    for name, bound in (("--from-step", start), ("--until-step", until)):
         if bound is not None and bound < 1:
             raise UsageError(f"{name} {bound}: decisions are counted from 1")
     if until is not None and until < start:
-        raise UsageError(f"--until {until} lies before --from {start}")
+        raise UsageError(f"--until-step {until} lies before --from-step {start}")
 
 
 def check_start(record: Trajectory, start: int, *, deciding: bool) -> None:
@@ -38,14 +38,14 @@ def check_start(record: Trajectory, start: int, *, deciding: bool) -> None:
     """
     if start > max(1, len(record.decisions)):
         raise UsageError(
-            f"--from {start}: there is no such decision",
+            f"--from-step {start}: there is no such decision",
             hint=f"run {record.run_id} has {len(record.decisions)}; tracekit show lists them",
         )
     if start > 1 and not deciding and not given_models(record, start):
         raise ReplayNotPossible(
             f"run {record.run_id} cannot be replayed from decision {start}: no model made the "
             "decisions before it, so the agent's code makes them again",
-            hint="leave --from out, or give a planner that decides(history, tools)",
+            hint="leave --from-step out, or give a planner that decides(history, tools)",
         )
 
 

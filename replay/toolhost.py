@@ -21,7 +21,7 @@ from tracekit import guard
 from tracekit.canonical import JsonValue, encode, parse_json
 from tracekit.configuration import recording_to
 from tracekit.decorators import MARK
-from tracekit.errors import CallRefused, PlannerNotFound, WriteBlocked
+from tracekit.errors import CallRefused, PlannerNotFound, PlannerSignatureError, WriteBlocked
 from tracekit.recorder import Recorder
 from tracekit.redact import Redactor
 from tracekit.redact.keys import UnkeyedTagger
@@ -114,9 +114,7 @@ class _Inside:
         contract = getattr(getattr(function, MARK, None), "contract", None)
         self._expected = None if contract is None else contract.name
         try:
-            args, kwargs = arguments_of(function, call["arguments"])
-            if KEY in _parameters(function) and call.get("key"):
-                kwargs[KEY] = call["key"]
+            args, kwargs = _fitted(function, call)
             encoded = encode(finished(function(*args, **kwargs)))
         except Exception as error:  # noqa: BLE001  # whatever the user's function raises is its answer
             raised = encode(error)
@@ -144,6 +142,21 @@ class _Inside:
             return guard.EXECUTE
         refused = WriteBlocked(name, effect, reason="only tools that you listed run")
         return guard.Raised(refused, {})
+
+
+def _fitted(
+    function: Callable[..., Any], call: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call as ``function`` takes them, with the new key if it takes one."""
+    given = call["arguments"]
+    if KEY in _parameters(function) and call.get("key"):
+        given = {**given, "value": {**given["value"], KEY: call["key"]}}
+    try:
+        return arguments_of(function, given)
+    except PlannerSignatureError as error:
+        name = getattr(function, "__qualname__", repr(function))
+        takes, asked = ", ".join(_parameters(function)), ", ".join(given["value"])
+        raise TypeError(f"{name} takes {takes or 'nothing'}; the call has {asked}") from error
 
 
 def _judged(judge: Callable[..., Any], call: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,14 @@ which of several comes next, ``rungs`` looks for an answer, ``unmatched`` does w
 
 from __future__ import annotations
 
-from replay.matching.options import parse_ignore, parse_map, parse_unmatched, parse_window
+from replay.matching.options import (
+    parse_binding,
+    parse_ignore,
+    parse_map,
+    parse_unmatched,
+    parse_window,
+    split_similarity,
+)
 from replay.matching.player import EVIDENCE, Player
 from replay.matching.unmatched import not_in_recording
 from replay.matching.validating import refusal
@@ -34,9 +41,11 @@ __all__ = [
     "Policies",
     "Unmatched",
     "not_in_recording",
+    "parse_binding",
     "parse_ignore",
     "parse_map",
     "parse_unmatched",
     "parse_window",
     "refusal",
+    "split_similarity",
 ]

@@ -1,4 +1,4 @@
-"""Policies as written on a command line: ``--map``, ``--ignore``, ``--window``, ``--unmatched``."""
+"""Policies as they are written on a command line: ``--map``, ``--ignore`` and the others."""
 
 from __future__ import annotations
 
@@ -66,6 +66,35 @@ def parse_unmatched(text: str) -> tuple[str, Unmatched]:
             hint=f"one of {', '.join(UNMATCHED)}",
         )
     return name or "*", policy
+
+
+def split_similarity(text: str) -> tuple[str, float | None]:
+    """Split ``...nearest=0.8`` into the policy and the similarity that it asks for.
+
+    Raises:
+        UsageError: what stands behind ``nearest=`` is no number.
+    """
+    policy, equals, least = text.rpartition("=")
+    if not equals or policy.rpartition("=")[2] != "nearest":
+        return text, None
+    try:
+        return policy, float(least)
+    except ValueError:
+        raise UsageError(
+            f"similarity {least!r} is no number", hint="write nearest=0.8, or TOOL=nearest=0.8"
+        ) from None
+
+
+def parse_binding(text: str) -> tuple[str, str]:
+    """Read ``TOOL=MOD:OBJ``, or ``TOOL`` alone, to the tool and the function.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    tool, equals, function = text.partition("=")
+    if not tool or (equals and ":" not in function):
+        raise UsageError(f"{text!r} names no function", hint="write TOOL=MOD:OBJ")
+    return tool, function
 
 
 def _place(text: str) -> tuple[str, str | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
@@ -18,7 +17,15 @@ from tracekit.cli.options import (
     warn_of_damage,
 )
 from tracekit.cli.replay_many import chosen_runs, many_options, replay_chosen
-from tracekit.errors import UsageError
+from tracekit.cli.replay_options import (
+    experiment_options,
+    matching_options,
+    running_options,
+    take_bindings,
+    take_experiment,
+    take_policies,
+    variable,
+)
 
 _EXITS = {"pass": NOTHING, "fail": FINDING, "inconclusive": MISUSE, "not evaluated": MISUSE}
 
@@ -41,31 +48,9 @@ _EXITS = {"pass": NOTHING, "fail": FINDING, "inconclusive": MISUSE, "not evaluat
     help="Who answers prompts. recorded: equal prompts only; live: OPENAI_BASE_URL.",
 )
 @click.option("--script", metavar="MOD:OBJ", help="Function that answers, for --model scripted.")
-@click.option(
-    "--unmatched",
-    multiple=True,
-    metavar="[TOOL=]POLICY",
-    help="For calls the recording does not hold: error (default), stop, nearest.",
-)
-@click.option(
-    "--stale",
-    type=click.Choice(["serve", "error"]),
-    default="serve",
-    show_default=True,
-    help="For reads recorded after other writes.",
-)
-@click.option(
-    "--ignore", multiple=True, metavar="TOOL:/PATH", help="Argument of a read that does not matter."
-)
-@click.option(
-    "--window",
-    multiple=True,
-    metavar="TOOL:/PATH=60s",
-    help="Times of a read that may differ so far.",
-)
-@click.option(
-    "--map", "maps", multiple=True, metavar="OLD:/A=NEW:/B", help="A renamed tool or argument."
-)
+@matching_options
+@experiment_options
+@running_options
 @click.option(
     "--baseline",
     metavar="MOD:OBJ",
@@ -100,8 +85,9 @@ def replay(run_id: str | None, planner: str, store: str, as_json: bool, **chosen
     """Feed the recorded observations of a run to a planner. Nothing is executed.
 
     The planner runs in a child process behind walls that prove themselves first. Calls are answered
-    from the recording; a write that the recording does not hold is refused and reported. The replay
-    is recorded as a run of its own, for tracekit show and tracekit diff.
+    from the recording; a write that the recording does not hold is refused and reported. Only what
+    --simulate, --live and --sandbox name runs, in processes of its own. The replay is recorded as a
+    run of its own, for tracekit show and tracekit diff.
 
     Many runs are chosen as with tracekit runs (--since, --failed, --tag ...) and replayed in
     parallel; one that fails does not stop the others, and --resume goes on where it was broken off.
@@ -136,66 +122,26 @@ def _options(
     mode: Any,
     model: Any,
     script: str | None,
-    unmatched: tuple[str, ...],
-    stale: Any,
-    ignore: tuple[str, ...],
-    window: tuple[str, ...],
-    maps: tuple[str, ...],
     isolation: Any,
     env: tuple[str, ...],
     timeout: float,
     baseline: str | None,
     self_test: bool | None,
+    **chosen: Any,
 ) -> Any:
     from replay.isolation import Limits
-    from replay.matching import (
-        Policies,
-        parse_ignore,
-        parse_map,
-        parse_unmatched,
-        parse_window,
-    )
     from replay.replayer import ReplayOptions
 
-    ignores: dict[str, tuple[str, ...]] = {}
-    for tool, pointer in map(parse_ignore, ignore):
-        ignores[tool] = (*ignores.get(tool, ()), pointer)
-    windows: dict[str, dict[str, float]] = {}
-    for tool, pointer, seconds in map(parse_window, window):
-        windows.setdefault(tool, {})[pointer] = seconds
-    asked = dict(map(parse_unmatched, unmatched))
-    if beyond := set(asked.values()) - {"error", "stop", "nearest"}:
-        raise UsageError(
-            f"--unmatched {min(beyond)} cannot be had from the command line",
-            hint="one of error, stop, nearest; from Python, Policies has the others",
-        )
-    policies = Policies(
-        unmatched=asked,
-        stale=stale,
-        maps=tuple(map(parse_map, maps)),
-        ignores=ignores,
-        windows=windows,
-    )
     return ReplayOptions(
         mode=mode,
         model=model,
         model_script=script,
-        policies=policies,
+        policies=take_policies(chosen),
+        bindings=take_bindings(chosen),
+        **take_experiment(chosen),
         isolation=isolation,
         limits=Limits(wall_s=timeout),
-        environment=dict(map(_variable, env)),
+        environment=dict(map(variable, env)),
         baseline=baseline,
         self_test=self_test,
     )
-
-
-def _variable(text: str) -> tuple[str, str]:
-    """Read ``NAME=VALUE``, or ``NAME`` for the value that it has here."""
-    name, equals, value = text.partition("=")
-    if not name:
-        raise UsageError(f"--env {text}: there is no name", hint="write NAME=VALUE, or NAME")
-    if equals:
-        return name, value
-    if name not in os.environ:
-        raise UsageError(f"--env {name}: there is no such variable here", hint="write NAME=VALUE")
-    return name, os.environ[name]
