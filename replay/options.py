@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from replay.experiment import Override
+from replay.faults import PlacedFault
 from replay.isolation import Level, Limits
 from replay.matching import Policies
 from replay.prefix import check_span
@@ -26,6 +27,10 @@ class ReplayOptions:
     model: ModelMode = "recorded"
     model_script: str | None = None
     """``MOD:OBJ`` of a function from the request to the reply; for ``scripted``."""
+    model_live: str | Callable[..., Any] | None = None
+    """Function from the request to the reply, or its ``MOD:OBJ``, in place of an endpoint."""
+    faults: tuple[PlacedFault, ...] = ()
+    """What is to go wrong, and at which steps."""
     policies: Policies = field(default_factory=Policies)
     isolation: Level | None = None
     """None takes the strongest that can stand here."""
@@ -63,6 +68,10 @@ class ReplayOptions:
             )
         if (self.model == "scripted") != (self.model_script is not None):
             raise UsageError("--model scripted and --script MOD:OBJ go together")
+        if self.model_live is not None and self.model != "live":
+            raise UsageError("--live-model MOD:OBJ goes with --model live")
+        if self.faults and self.mode == "locked":
+            raise UsageError("faults are for --mode free: a locked planner is given the record")
         check_span(self.start, self.until)
         if self.start > 1 and self.mode == "locked":
             raise UsageError(
@@ -83,6 +92,8 @@ class ReplayOptions:
             "baseline": None,
             "overrides": (),
             "start": 1,
+            "faults": (),
+            "model_live": None,
             "until": None,
             "bindings": Bindings(),
         }

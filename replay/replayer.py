@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from replay.answering import Span
-from replay.arranged import ArrangedAnswers
 from replay.doing import Doing
 from replay.experiment import Override, overridden
+from replay.fault_answers import FaultyAnswers
 from replay.identity import versions_of
 from replay.lanes import BASELINE, CANDIDATE, Lane, Lanes, compare_baseline, weigh
 from replay.matching import Player
-from replay.models import LiveModel, Model
+from replay.models import make_model
 from replay.options import ReplayOptions
 from replay.placing import importable, importable_name, isolate, name_of
 from replay.prefix import check_start, history_before, write_prefix
@@ -102,7 +102,7 @@ class _Play:
     """One planner's way through one record, not judged yet."""
 
     player: Player
-    answers: ArrangedAnswers
+    answers: FaultyAnswers
     scribe: Scribe
     done: SessionResult
     locked: tuple[LockedDecision, ...]
@@ -127,7 +127,7 @@ class Replayer:
             path=options.path,
         )
         self._open = ExitStack()
-        self._model: Model | None = LiveModel() if options.model == "live" else None
+        self._model = make_model(options.model, options.model_live, listed=self._policies.live)
         old = options.baseline
         self._baseline = None if old is None else Replayer(old, options.of_baseline())
         tagger = KeyedTagger(load_key())
@@ -219,8 +219,8 @@ class Replayer:
 
     def _answers(
         self, player: Player, overrides: Mapping[str, Override], doing: Doing, *, deciding: bool
-    ) -> ArrangedAnswers:
-        return ArrangedAnswers(
+    ) -> FaultyAnswers:
+        return FaultyAnswers(
             player,
             mode=self.options.mode,
             model_mode=self.options.model,
@@ -228,6 +228,7 @@ class Replayer:
             deciding=deciding,
             start=self.options.start,
             overrides=overrides,
+            faults=self.options.faults,
             doing=doing,
         )
 
@@ -236,7 +237,7 @@ class Replayer:
         opening = partial(write_prefix, record=played, start=start, actor=name)
         return Span(start, self.options.until, opening)
 
-    def _assumed(self, answers: ArrangedAnswers, done: SessionResult) -> list[str]:
+    def _assumed(self, answers: FaultyAnswers, done: SessionResult) -> list[str]:
         """What the verdict rests on beside the record."""
         unserved = set(map(str, answers.unserved.values()))
         assumed = [
@@ -263,6 +264,7 @@ class Replayer:
         findings = find(done, recorded, played.locked)
         locked = played.locked if self.options.mode == "locked" else None
         verdict = judge(done, findings, locked, out_of_step=played.out_of_step)
+        verdict = played.answers.weigh_faults(verdict, findings, done)
         verdict = resting(weigh(verdict, lanes), self._assumed(played.answers, done))
         rungs = (step.answer.rung for step in done.answered if step.kind == "call")
         shares: dict[str, int] = dict(Counter(rungs))

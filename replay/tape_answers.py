@@ -109,9 +109,16 @@ class TapeAnswers:
             case "scripted":
                 return PromptAnswer("script", Answer("simulate", None))
             case "live":
-                if provider is None or not isinstance(asked.prompt, dict):
+                request = self._for_live(asked, provider)
+                if request is None:
                     return PromptAnswer("execute", Answer("live", None))
-                return PromptAnswer("answer", Answer("live", self._complete(asked.prompt)))
+                return PromptAnswer("answer", Answer("live", self._complete(request)))
+
+    def _for_live(self, asked: AskedPrompt, provider: str | None) -> Mapping[str, JsonValue] | None:
+        """What a live model is asked; None where a function's own body asks its own model."""
+        of_all = self._model is not None and self._model.answers_functions
+        known = provider is not None or of_all
+        return asked.prompt if known and isinstance(asked.prompt, dict) else None
 
     def _complete(self, request: Mapping[str, JsonValue]) -> Observation:
         assert self._model is not None
@@ -133,10 +140,10 @@ class TapeAnswers:
         if self._model_mode == "recorded":
             answer = self.player.prompt(asked)
             reply = answer.observation if answer else None
-        elif provider is None or not isinstance(asked.prompt, dict):
+        elif (request := self._for_live(asked, provider)) is None:
             raise Stopped("cannot lock: a live model behind an @llm function runs in its own body")
         else:
-            reply = self._complete(asked.prompt)
+            reply = self._complete(request)
         return None if reply is None else proposal_of_reply(reply)
 
     def close(self, *, ended: bool) -> str | None:

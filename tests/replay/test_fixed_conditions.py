@@ -61,7 +61,7 @@ def test_a_planner_that_asks_the_standard_library_replays_to_one_trajectory(
 
     assert noted(first) == noted(second)
     assert set(noted(first)) == {
-        "at import", "clock", "calendar", "ids", "chance", "order", "arrays", "tasks",
+        "question", "at import", "clock", "calendar", "ids", "chance", "order", "arrays", "tasks",
     }  # fmt: skip
     assert len(digests(first, second)) == 1
 

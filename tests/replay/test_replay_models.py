@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tracekit
-from fixtures.agents import oncall_responses, sre
+from fixtures.agents import clerk, oncall_responses, sre
 from fixtures.model_server import ModelServer
 from replay import ReplayOptions, ReplayResult, replay_run
 from replay.diff import diff
+from replay.models import LiveModel, ModelUnavailable, run_by_provider
+from tracekit.errors import PlannerNotFound, UsageError
 
 RUN = "sre-run"
 
@@ -146,3 +151,127 @@ def test_an_agent_on_the_responses_api_is_replayed_like_any_other(
     assert other.verdict.kind == "pass"
     assert "deploy.rollback" not in tools(other)
     assert [call.tool for call in other.missing] == ["deploy.rollback"]
+
+
+# --- live: the user's function, and the named host only -------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def asked_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one run that only has an input."""
+    folder = tmp_path_factory.mktemp("clerk")
+    tracekit.configure(store=folder / "store")
+    with tracekit.run(run_id="clerk-run"):
+        clerk.recorded("Where is my parcel?")
+    tracekit.configure(store=folder / "elsewhere")
+    return folder / "store"
+
+
+def asked(store: Path, planner: Any, **options: Any) -> ReplayResult:
+    return replay_run(
+        "clerk-run", planner=planner, store=store, options=ReplayOptions(model="live", **options)
+    )
+
+
+def own_model(request: dict[str, Any]) -> str:
+    """The user's way to a model: of clients it gets the request, of functions the arguments."""
+    return f"asked with {sorted(request)}"
+
+
+def test_a_function_of_the_users_answers_clients_and_decorated_functions(
+    server: ModelServer, asked_store: Path
+) -> None:
+    before = len(server.requests)
+    plain = asked(asked_store, lambda question: clerk.plain(question), model_live=own_model)
+    chat = asked(asked_store, lambda question: clerk.chat(question), model_live=own_model)
+
+    said = "asked with ['prompt']"
+    assert plain.trajectory is not None
+    assert plain.trajectory.answer.value == [{"says": said}, {"read": [said]}]
+    assert (plain.verdict.kind, {s.answer.rung for s in plain.answered}) == ("pass", {"live"})
+    assert chat.trajectory is not None
+    assert "asked with ['messages', 'model']" in str(chat.trajectory.answer.value)
+    assert len(server.requests) == before
+
+
+def test_a_function_of_the_users_that_fails_says_nothing_about_the_planner(
+    asked_store: Path,
+) -> None:
+    def broken(request: dict[str, Any]) -> str:
+        raise ValueError("no credit left")
+
+    result = asked(asked_store, lambda question: clerk.plain(question), model_live=broken)
+
+    assert result.verdict.kind == "inconclusive"
+    assert result.verdict.reasons[0] == "the model could not be asked: ValueError: no credit left"
+
+
+def test_a_function_needs_model_live_and_must_be_one(asked_store: Path) -> None:
+    with pytest.raises(UsageError, match="goes with --model live"):
+        ReplayOptions(model_live=own_model)
+    with pytest.raises(PlannerNotFound, match="live model 'nowhere:x'"):
+        asked(asked_store, clerk.plain, model_live="nowhere:x")
+    with pytest.raises(UsageError, match="answers nothing"):
+        asked(asked_store, clerk.plain, model_live="fixtures.agents.clerk:WORDS")
+
+
+@pytest.mark.parametrize(
+    ("request_", "run"),
+    [
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, []),
+        ({"tools": [{"type": "custom"}, {"name": "f", "input_schema": {}}, {"name": "g"}]}, []),
+        ({"tools": [{"type": "web_search"}, {"type": "mcp"}]}, ["web_search", "mcp"]),
+        ({"tools": [{"type": "code_interpreter", "container": "auto"}]}, ["code_interpreter"]),
+        ({"web_search_options": {}}, ["web_search"]),
+    ],
+)
+def test_what_a_provider_would_run_by_itself_is_known(
+    request_: dict[str, Any], run: list[str]
+) -> None:
+    assert list(run_by_provider(request_)) == run
+
+
+def test_a_provider_runs_no_tool_that_nobody_listed(server: ModelServer) -> None:
+    request: dict[str, Any] = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Hello"}],
+        "tools": [{"type": "web_search"}],
+    }
+    before = len(server.requests)
+    with pytest.raises(ModelUnavailable, match="run web_search by itself, which nobody listed"):
+        LiveModel(base_url=server.url, api_key="k").complete(request)
+    assert len(server.requests) == before
+    LiveModel(base_url=server.url, api_key="k", listed=["web_search"]).complete(request)
+    assert len(server.requests) == before + 1
+
+
+def test_a_live_model_asks_the_named_host_and_no_other(server: ModelServer) -> None:
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(307)
+            self.send_header("Location", f"{server.url}/chat/completions")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    before = len(server.requests)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as sending_on:
+        threading.Thread(target=sending_on.serve_forever, args=(0.02,), daemon=True).start()
+        model = LiveModel(base_url=f"http://127.0.0.1:{sending_on.server_port}/v1", api_key="k")
+        with pytest.raises(ModelUnavailable, match="307"):
+            model.complete({"model": "m", "messages": [{"role": "user", "content": "Hello"}]})
+        sending_on.shutdown()
+    assert len(server.requests) == before
+
+
+def test_a_planner_that_reaches_for_its_model_by_a_socket_is_stopped(
+    server: ModelServer, asked_store: Path
+) -> None:
+    before = len(server.requests)
+    result = asked(asked_store, clerk.reaches_out, environment={"OPENAI_BASE_URL": server.url})
+
+    assert result.verdict.kind == "fail"
+    assert result.findings[0].kind == "wall"
+    assert "127.0.0.1" in result.findings[0].text
+    assert len(server.requests) == before

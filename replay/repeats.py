@@ -1,0 +1,195 @@
+"""The same replay several times over: what still varies is the planner's own.
+
+Each time in a process of its own, so that nothing which one process decides for itself, the places
+of its objects among them, looks like a habit of the planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from replay.answering import Answered
+from replay.options import ReplayOptions
+from replay.replayer import replay_run
+from replay.result import ReplayResult, Verdict, VerdictKind
+from tracekit.assembly import trajectory_digest
+from tracekit.canonical import JsonValue, json_text
+from tracekit.errors import UsageError
+from tracekit.jsontree import Difference, differences
+from tracekit.store import Store
+
+FORMAT = "tracekit/replay-repeat/v1"
+MOST = 1000
+_WORST_FIRST: tuple[VerdictKind, ...] = ("fail", "inconclusive", "not evaluated", "pass")
+_WIDTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Varies:
+    """The first point at which two replays are not the same."""
+
+    step: int | None
+    """Number of the call or request, from 1; None where only what it came to differs."""
+    name: str
+    """Of the tool or model; empty where only what it came to differs."""
+    replays: tuple[int, int]
+    """Numbers of the two replays, from 1."""
+    fields: tuple[Difference, ...]
+    """Where the arguments, or the answers, differ."""
+
+    def __str__(self) -> str:
+        first, other = self.replays
+        where = f"step {self.step}" if self.step else "the answer"
+        if not self.fields:
+            return f"{where}: {self.name}"
+        field = self.fields[0]
+        more = f", and {len(self.fields) - 1} more" if len(self.fields) > 1 else ""
+        named = f"{where} {self.name}".strip()
+        sides = f"{_short(field.left)} in replay {first}, {_short(field.right)} in replay {other}"
+        return f"{named} {field.pointer or '(whole)'}: {sides}{more}"
+
+
+@dataclass(frozen=True)
+class RepeatResult:
+    """What several replays of one run with one planner came to."""
+
+    results: tuple[ReplayResult, ...]
+    trajectories: tuple[tuple[int, ...], ...]
+    """Numbers of the replays, from 1, that had the same trajectory; the most frequent first."""
+    varies: Varies | None
+
+    @property
+    def same(self) -> bool:
+        """Whether all replays had one trajectory."""
+        return len(self.trajectories) == 1
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of any; one that varies is no pass, since the next may be another."""
+        worst = min((r.verdict for r in self.results), key=lambda v: _WORST_FIRST.index(v.kind))
+        if self.same:
+            return worst
+        kind: VerdictKind = "inconclusive" if worst.kind == "pass" else worst.kind
+        return Verdict(kind, (f"the planner varies by itself: {self.varies}", *worst.reasons))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as JSON; ``format`` names the version of its shape."""
+        return {
+            "format": FORMAT,
+            "replay_of": self.results[0].replay_of,
+            "planner": self.results[0].planner,
+            "repeat": len(self.results),
+            "verdict": self.verdict.kind,
+            "reasons": list(self.verdict.reasons),
+            "same": self.same,
+            "trajectories": [list(numbers) for numbers in self.trajectories],
+            "varies": None if self.varies is None else _varies(self.varies),
+            "replays": [result.as_dict() for result in self.results],
+        }
+
+
+def repeat_run(
+    run_id: str,
+    *,
+    planner: str | Callable[..., Any] | object,
+    times: int,
+    store: str | Path | Store | None = None,
+    options: ReplayOptions | None = None,
+) -> RepeatResult:
+    """Replay a recorded run several times, and say what still varies.
+
+    Args:
+        run_id: The recorded run, or an unambiguous prefix of its id.
+        planner: As for ``replay_run``; each time it is imported anew.
+        times: How often.
+        store: The store, or its path; default ``$TRACEKIT_STORE``, else ``.tracekit``.
+        options: How.
+
+    Raises:
+        UsageError: fewer than two times, or more than anybody waits for.
+        TracekitError: whatever ``replay_run`` raises.
+    """
+    if not 2 <= times <= MOST:
+        raise UsageError(f"--repeat {times}: nothing to compare", hint=f"from 2 to {MOST}")
+    results = [
+        replay_run(run_id, planner=planner, store=store, options=options) for _ in range(times)
+    ]
+    return compare_replays(results)
+
+
+def compare_replays(results: Sequence[ReplayResult]) -> RepeatResult:
+    """Sort replays of one run by their trajectories, and find where the first two part."""
+    groups: dict[str, list[int]] = {}
+    for number, result in enumerate(results, 1):
+        groups.setdefault(_digest(result), []).append(number)
+    ordered = sorted(groups.values(), key=lambda numbers: (-len(numbers), numbers[0]))
+    varies = None
+    if len(ordered) > 1:
+        first, other = sorted(numbers[0] for numbers in ordered)[:2]
+        varies = _first_difference(results[first - 1], results[other - 1], (first, other))
+    return RepeatResult(tuple(results), tuple(map(tuple, ordered)), varies)
+
+
+def _digest(result: ReplayResult) -> str:
+    return "" if result.trajectory is None else trajectory_digest(result.trajectory)
+
+
+def _first_difference(left: ReplayResult, right: ReplayResult, replays: tuple[int, int]) -> Varies:
+    for step, (one, two) in enumerate(zip_longest(left.answered, right.answered), 1):
+        if one is None or two is None or (one.kind, one.name) != (two.kind, two.name):
+            return Varies(step, f"{_named(one)}, and {_named(two)}", replays, ())
+        if found := differences(one.arguments, two.arguments):
+            return Varies(step, one.name, replays, found)
+    return Varies(None, "", replays, differences(_answer(left), _answer(right)))
+
+
+def _named(step: Answered | None) -> str:
+    return "the end" if step is None else step.name
+
+
+def _answer(result: ReplayResult) -> JsonValue:
+    if result.trajectory is None:
+        return None
+    answer = result.trajectory.answer
+    return answer.value if not answer.is_error else f"{answer.error_type}: {answer.error_message}"
+
+
+def _varies(varies: Varies) -> dict[str, Any]:
+    return {
+        "step": varies.step,
+        "name": varies.name,
+        "replays": list(varies.replays),
+        "fields": [
+            {"pointer": f.pointer, "kind": f.kind, "left": f.left, "right": f.right}
+            for f in varies.fields
+        ],
+        "explanation": str(varies),
+    }
+
+
+def _short(value: object) -> str:
+    text = json_text(value)  # type: ignore[arg-type]  # a value of the trajectory, which is JSON
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+
+
+def summarise_repeats(result: RepeatResult) -> str:
+    """Write ``result`` as lines of text."""
+    count, verdict = len(result.results), result.verdict
+    kinds = len(result.trajectories)
+    what = "one trajectory" if result.same else f"{kinds} trajectories"
+    lines = [
+        f"{verdict.kind.upper()}  {count} replays of {result.results[0].replay_of}: {what}",
+        *(f"  because {' '.join(reason.split())}" for reason in verdict.reasons[:20]),
+        f"  planner    {result.results[0].planner}",
+    ]
+    for numbers in result.trajectories[:10]:
+        of = result.results[numbers[0] - 1]
+        listed = ", ".join(map(str, numbers[:20])) + (" …" if len(numbers) > 20 else "")
+        lines.append(f"  {len(numbers)} of {count}     replays {listed}: {of.verdict}, {of.run_id}")
+    if kinds > 10:
+        lines.append(f"  and {kinds - 10} trajectories more (--json lists them)")
+    return "\n".join(lines)
