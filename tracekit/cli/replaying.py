@@ -7,9 +7,6 @@ from typing import Any
 import click
 
 from tracekit.cli.options import (
-    FINDING,
-    MISUSE,
-    NOTHING,
     explained,
     json_option,
     open_for_reading,
@@ -17,6 +14,7 @@ from tracekit.cli.options import (
     warn_of_damage,
 )
 from tracekit.cli.replay_many import chosen_runs, many_options, replay_chosen
+from tracekit.cli.replay_models import model_options, replay_one, take_models
 from tracekit.cli.replay_options import (
     experiment_options,
     matching_options,
@@ -26,8 +24,7 @@ from tracekit.cli.replay_options import (
     take_policies,
     variable,
 )
-
-_EXITS = {"pass": NOTHING, "fail": FINDING, "inconclusive": MISUSE, "not evaluated": MISUSE}
+from tracekit.errors import UsageError
 
 
 @click.command()
@@ -40,14 +37,7 @@ _EXITS = {"pass": NOTHING, "fail": FINDING, "inconclusive": MISUSE, "not evaluat
     show_default=True,
     help="free: the planner drives; locked: it is asked at each recorded decision.",
 )
-@click.option(
-    "--model",
-    type=click.Choice(["recorded", "live", "scripted", "positional"]),
-    default="recorded",
-    show_default=True,
-    help="Who answers prompts. recorded: equal prompts only; live: OPENAI_BASE_URL.",
-)
-@click.option("--script", metavar="MOD:OBJ", help="Function that answers, for --model scripted.")
+@model_options
 @matching_options
 @experiment_options
 @running_options
@@ -100,28 +90,24 @@ def replay(run_id: str | None, planner: str, store: str, as_json: bool, **chosen
     \b
         tracekit replay --run-id 01J --planner agents.sre:planner_v2
         tracekit replay --run-id 01J --planner agents.sre:planner_v2 --model live
+        tracekit replay --run-id 01J --planner agents.sre:planner_v2 --fault 2=429:5s --repeat 3
         tracekit replay --since 7d --failed --planner agents.sre:planner_v2 --junit replays.xml
     """
-    from replay.replayer import replay_run  # heavy, and only this command needs it
-    from replay.summary import summarise
-    from tracekit.cli.text import json_report
-
-    runs = chosen_runs(run_id, chosen)
+    runs, times = chosen_runs(run_id, chosen), chosen.pop("repeat")
+    options = _options(**chosen)
     if not isinstance(runs, str):
-        options = _options(**chosen)
+        if times > 1:
+            raise UsageError("--repeat is for one run", hint="name it with --run-id")
         raise SystemExit(replay_chosen(runs, planner, store, options, as_json=as_json))
     opened = open_for_reading(store)
-    result = replay_run(runs, planner=planner, store=opened, options=_options(**chosen))
-    click.echo(json_report(result.as_dict()) if as_json else summarise(result))
+    code = replay_one(runs, planner, opened, options, times=times, as_json=as_json)
     warn_of_damage(opened)
-    raise SystemExit(_EXITS[result.verdict.kind])
+    raise SystemExit(code)
 
 
 def _options(
     *,
     mode: Any,
-    model: Any,
-    script: str | None,
     isolation: Any,
     env: tuple[str, ...],
     timeout: float,
@@ -134,8 +120,7 @@ def _options(
 
     return ReplayOptions(
         mode=mode,
-        model=model,
-        model_script=script,
+        **take_models(chosen),
         policies=take_policies(chosen),
         bindings=take_bindings(chosen),
         **take_experiment(chosen),
