@@ -19,13 +19,21 @@ from typing import Any
 
 from replay.identity import versions_of
 from replay.many.outcome import ManyResult, RunOutcome, not_replayed, worst_first
-from replay.many.reading import done_before, kept_of, select, trajectories
+from replay.many.reading import (
+    Earlier,
+    Listed,
+    done_before,
+    kept_of,
+    named,
+    select,
+    trajectories,
+)
 from replay.many.work import Done, Work, do_work
 from replay.many.workers import Here, WorkerLost, Workers
 from replay.replayer import ReplayOptions, importable_name, name_of
 from tracekit.configuration import store_path
 from tracekit.errors import UsageError
-from tracekit.events import Blob, Event, RunRow
+from tracekit.events import Blob, Event
 from tracekit.redact import KeyedTagger, load_key
 from tracekit.store import Batch, RunQuery, Store, open_store
 
@@ -89,17 +97,13 @@ def _jobs(asked: int | None) -> int:
     return asked or cores
 
 
-def _rows(store: Store, runs: RunQuery | Iterable[str]) -> list[RunRow]:
-    if isinstance(runs, RunQuery):
-        return select(store, runs)
-    ids = dict.fromkeys(store.resolve(run) for run in runs)
-    found = {row.run_id: row for row in store.runs(RunQuery()) if row.run_id in ids}
-    return [found[run_id] for run_id in ids]
+def _rows(store: Store, runs: RunQuery | Iterable[str]) -> list[Listed]:
+    return select(store, runs) if isinstance(runs, RunQuery) else named(store, runs)
 
 
 def _done_before(
-    store: Store, rows: list[RunRow], target: str | object, options: ReplayOptions
-) -> dict[str, RunRow]:
+    store: Store, rows: list[Listed], target: str | object, options: ReplayOptions
+) -> dict[str, Earlier]:
     tagger = KeyedTagger(load_key())
     versions = versions_of(target, options, path=options.path, tagger=tagger)
     return done_before(store, (row.run_id for row in rows), _name(target), versions)
@@ -142,7 +146,7 @@ class _Bulk:
     level: str | None = None
     notes: tuple[str, ...] = ()
     _total: int = 0
-    _before: dict[str, RunRow] = field(default_factory=dict)
+    _before: dict[str, Earlier] = field(default_factory=dict)
     _under_way: dict[Future[Done], str] = field(default_factory=dict)
 
     def replay(
@@ -170,7 +174,7 @@ class _Bulk:
             elapsed_s=time.perf_counter() - began,
         )
 
-    def _run(self, rows: list[RunRow], pool: Executor, *, ahead: int) -> None:
+    def _run(self, rows: list[Listed], pool: Executor, *, ahead: int) -> None:
         """Replay all runs, ``ahead`` of them at a time, and keep what comes of it."""
         ledger = _Ledger(self.store)
         try:
@@ -190,7 +194,7 @@ class _Bulk:
         finally:
             ledger.flush()
 
-    def _items(self, rows: list[RunRow]) -> Iterator[Work | RunOutcome]:
+    def _items(self, rows: list[Listed]) -> Iterator[Work | RunOutcome]:
         """Give the work of each run; what was replayed before is only compared."""
         with_replays = ((row, self._before.get(row.run_id)) for row in rows)
         wanted = (row for pair in with_replays for row in pair if row is not None)

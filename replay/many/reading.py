@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from replay.many.outcome import RunOutcome, not_replayed
 from replay.many.work import Kept, reasons_of, shares_of
@@ -15,10 +16,11 @@ from replay.result import VerdictKind
 from tracekit.canonical import parse_json
 from tracekit.chains import load_with_bases
 from tracekit.errors import TracekitError
-from tracekit.events import Blob, RunRow
+from tracekit.events import Blob
 from tracekit.store import RunQuery, Store
 from tracekit.store.assembling import trajectory_of
 from tracekit.store.finding import named_blobs
+from tracekit.store.queries import quoted
 from tracekit.trajectory import Trajectory
 
 _CHUNK_RUNS, _CHUNK_EVENTS = 32, 4_000
@@ -31,45 +33,73 @@ _VERDICTS: Mapping[str, VerdictKind] = {
 }
 
 
-def select(store: Store, query: RunQuery) -> list[RunRow]:
+class Listed(NamedTuple):
+    """A run of the catalogue."""
+
+    run_id: str
+    events: int
+
+
+class Earlier(NamedTuple):
+    """A finished replay that the store holds."""
+
+    run_id: str
+    events: int
+    verdict: str
+    fidelity: str | None
+
+
+def select(store: Store, query: RunQuery) -> list[Listed]:
     """List the recorded runs that ``query`` means, oldest first; replays are none of them.
 
     Runs of sub-agents are replayed with the run that they belong to, unless an agent is named.
     """
     rows = [
-        row
+        Listed(row.run_id, row.events)
         for row in store.runs(replace(query, limit=None))
         if row.replay_of is None and (row.parent_run_id is None or query.agent is not None)
     ]
     return rows[: query.limit][::-1]
 
 
+def named(store: Store, runs: Iterable[str]) -> list[Listed]:
+    """List the runs with these ids, or beginnings of ids, each once.
+
+    Raises:
+        RunNotFound: one of them is none, or fits several.
+    """
+    ids = list(dict.fromkeys(store.resolve(run) for run in runs))
+    listed = ", ".join(map(quoted, ids)) or "NULL"
+    found = store.sql(f"SELECT run_id, events FROM runs WHERE run_id IN ({listed})").rows
+    events: dict[str, int] = dict(found)
+    return [Listed(run_id, events.get(run_id, 0)) for run_id in ids]
+
+
 def done_before(
     store: Store, run_ids: Iterable[str], planner: str, versions: Mapping[str, str]
-) -> dict[str, RunRow]:
+) -> dict[str, Earlier]:
     """Find the newest finished replay of each run that asked the same question."""
     wanted = set(run_ids)
-    found: dict[str, RunRow] = {}
-    for row in store.runs(RunQuery()):  # newest first
-        if (
-            row.replay_of in wanted
-            and row.replay_of not in found
-            and row.planner == planner
-            and row.verdict is not None
-            and _kind(row.verdict) is not None
-            and parse_json(row.versions) == dict(versions)
-        ):
-            found[row.replay_of] = row
+    found: dict[str, Earlier] = {}
+    newest_first = store.sql(
+        "SELECT replay_of, versions, run_id, events, verdict, fidelity FROM runs "
+        f"WHERE replay_of IS NOT NULL AND verdict IS NOT NULL AND planner = {quoted(planner)} "
+        "ORDER BY ts_start_ns DESC NULLS LAST, run_id DESC"
+    )
+    for run_id, said, *replay in newest_first.rows:
+        if run_id in wanted and run_id not in found and parse_json(said) == dict(versions):
+            earlier = Earlier(*replay)
+            if _kind(earlier.verdict) is not None:
+                found[run_id] = earlier
     return found
 
 
-def kept_of(row: RunRow, replayed: Trajectory) -> Kept:
+def kept_of(earlier: Earlier, replayed: Trajectory) -> Kept:
     """Read what a stored replay came to."""
-    verdict = row.verdict or ""
-    fidelity = parse_json(row.fidelity) if row.fidelity is not None else None
-    kind = _kind(verdict)
+    kind = _kind(earlier.verdict)
     assert kind is not None
-    return Kept(replayed, kind, tuple(reasons_of(verdict)), shares_of(fidelity))
+    fidelity = parse_json(earlier.fidelity) if earlier.fidelity is not None else None
+    return Kept(replayed, kind, tuple(reasons_of(earlier.verdict)), shares_of(fidelity))
 
 
 def _kind(verdict: str) -> VerdictKind | None:
@@ -77,7 +107,7 @@ def _kind(verdict: str) -> VerdictKind | None:
 
 
 def trajectories(
-    store: Store, rows: Iterable[RunRow]
+    store: Store, rows: Iterable[Listed | Earlier]
 ) -> Iterator[tuple[str, Trajectory | RunOutcome]]:
     """Yield the trajectory of each run, or why there is none, a few read at a time."""
     for chunk in _chunks(rows):
@@ -86,7 +116,7 @@ def trajectories(
             yield run_id, reader.trajectory(run_id)
 
 
-def _chunks(rows: Iterable[RunRow]) -> Iterator[list[str]]:
+def _chunks(rows: Iterable[Listed | Earlier]) -> Iterator[list[str]]:
     chunk: list[str] = []
     events = 0
     for row in rows:

@@ -16,7 +16,7 @@ import pytest
 from replay import ReplayOptions, replay_many
 from replay.isolation import Limits, kernel_available
 from replay.many import ManyResult, RunOutcome, Work, WorkerLost, Workers, do_work
-from replay.many.reading import _chunks
+from replay.many.reading import Listed, _chunks, select
 from replay.many.workers import Here
 from tests.replay.many_kit import SHOP, add_unreplayable, make_shop, replays
 from tracekit.errors import PlannerNotFound, UsageError
@@ -264,15 +264,31 @@ def test_a_store_of_one_file_will_do(tmp_path: Path, shop: Store) -> None:
 
 
 def test_long_runs_are_read_one_by_one_and_short_ones_together() -> None:
-    def row(run_id: str, events: int) -> RunRow:
-        return RunRow(
-            run_id=run_id, trace_id="t", agent="a", ts_start_ns=None, ts_end_ns=None, status="ok",
-            events=events,
-        )  # fmt: skip
-
-    rows = [row("a", 3_000), row("b", 2_000), row("c", 10), row("d", 50_000), row("e", 1)]
+    rows = [
+        Listed(run_id, events)
+        for run_id, events in [("a", 3_000), ("b", 2_000), ("c", 10), ("d", 50_000), ("e", 1)]
+    ]
     assert list(_chunks(rows)) == [["a"], ["b", "c"], ["d"], ["e"]]
-    assert [len(chunk) for chunk in _chunks(row(str(n), 1) for n in range(70))] == [32, 32, 6]
+    assert [len(chunk) for chunk in _chunks(Listed(str(n), 1) for n in range(70))] == [32, 32, 6]
+
+
+def test_runs_of_sub_agents_are_left_out_unless_an_agent_is_named() -> None:
+    class Kept:
+        def runs(self, query: RunQuery) -> list[RunRow]:
+            assert query.limit is None  # what is left out must not count
+            return [_row("r", replay_of="a"), _row("c", parent_run_id="b"), _row("b"), _row("a")]
+
+    kept: Any = Kept()
+    assert [row.run_id for row in select(kept, RunQuery(limit=1))] == ["b"]
+    assert [row.run_id for row in select(kept, EVERY)] == ["a", "b"]
+    assert [row.run_id for row in select(kept, RunQuery(agent="x"))] == ["a", "b", "c"]
+
+
+def _row(run_id: str, **more: Any) -> RunRow:
+    return RunRow(
+        run_id=run_id, trace_id="t", agent="x", ts_start_ns=None, ts_end_ns=None, status="ok",
+        **more,
+    )  # fmt: skip
 
 
 # --- the workers themselves -----------------------------------------------------------------------
