@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from replay.many import ManyResult, RunOutcome, replay_many
     from replay.replayer import ReplayOptions, replay_run
     from replay.result import ReplayResult, Verdict
+    from replay.shadow import ShadowOptions, ShadowResult, shadow_run
 
 _NAMES = {
     "Comparison": "replay.diff",
@@ -28,12 +29,15 @@ _NAMES = {
     "ReplayOptions": "replay.replayer",
     "ReplayResult": "replay.result",
     "RunOutcome": "replay.many",
+    "ShadowOptions": "replay.shadow",
+    "ShadowResult": "replay.shadow",
     "Verdict": "replay.result",
     "distill_run": "replay.distill",
     "read_case": "replay.case",
     "replay_many": "replay.many",
     "replay_run": "replay.replayer",
     "run_case": "replay.caserun",
+    "shadow_run": "replay.shadow",
 }
 
 __all__ = [
@@ -44,6 +48,8 @@ __all__ = [
     "ReplayOptions",
     "ReplayResult",
     "RunOutcome",
+    "ShadowOptions",
+    "ShadowResult",
     "Verdict",
     "diff_runs",
     "distill_run",
@@ -51,6 +57,7 @@ __all__ = [
     "replay_many",
     "replay_run",
     "run_case",
+    "shadow_run",
 ]
 
 

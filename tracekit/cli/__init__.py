@@ -63,6 +63,11 @@ COMMANDS: dict[str, CommandLine] = {
     "scan": CommandLine(
         "tracekit.cli.retention:scan", "Look for secrets in a store that nobody redacted."
     ),
+    "shadow": CommandLine(
+        "tracekit.cli.shadowing:shadow",
+        "Let a planner plan on live input. Nothing executes; the report lists what it would have "
+        "done.",
+    ),
     "show": CommandLine("tracekit.cli.looking:show", "Show one run, step by step."),
     "sql": CommandLine(
         "tracekit.cli.looking:sql", "Ask SQL of the views runs, events and payloads."

@@ -69,18 +69,31 @@ experiment_options = _group(
     ),
 )  # fmt: skip
 
+_simulate = click.option(
+    "--simulate", multiple=True, metavar="TOOL=MOD:OBJ",
+    help="Function that answers unmatched calls of a tool (or of all: *), without a network.",
+)  # fmt: skip
+_live = click.option(
+    "--live", multiple=True, metavar="TOOL[=MOD:OBJ]",
+    help="A read that really is made where nothing is recorded for it.",
+)  # fmt: skip
+_live_host = click.option(
+    "--live-host", multiple=True, metavar="HOST[:PORT]", help="What live reads may reach."
+)
+_guard = click.option(
+    "--guard", metavar="MOD:OBJ", help="The check that production makes before a call."
+)
+_worker_env = click.option(
+    "--worker-env", multiple=True, metavar="NAME[=VALUE]",
+    help="Variable for what really runs, and not for the planner.",
+)  # fmt: skip
+
+shadow_options = _group(_simulate, _live, _live_host, _guard, _worker_env)
+
 running_options = _group(
-    click.option(
-        "--simulate", multiple=True, metavar="TOOL=MOD:OBJ",
-        help="Function that answers unmatched calls of a tool (or of all: *), without a network.",
-    ),
-    click.option(
-        "--live", multiple=True, metavar="TOOL[=MOD:OBJ]",
-        help="A read that really is made where the recording does not hold it.",
-    ),
-    click.option(
-        "--live-host", multiple=True, metavar="HOST[:PORT]", help="What live reads may reach.",
-    ),
+    _simulate,
+    _live,
+    _live_host,
     click.option(
         "--sandbox", multiple=True, metavar="TOOL=MOD:OBJ",
         help="Function that makes a write in a sandbox, where the recording does not hold it.",
@@ -94,13 +107,8 @@ running_options = _group(
     click.option(
         "--sandbox-folder", multiple=True, metavar="PATH", help="Where sandboxes may write.",
     ),
-    click.option(
-        "--guard", metavar="MOD:OBJ", help="The check that production makes before a write.",
-    ),
-    click.option(
-        "--worker-env", multiple=True, metavar="NAME[=VALUE]",
-        help="Variable for what really runs, and not for the planner.",
-    ),
+    _guard,
+    _worker_env,
 )  # fmt: skip
 
 
