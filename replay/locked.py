@@ -26,8 +26,14 @@ _FITS = ("exact", "normalised")
 def _as_recorded(recorded: RecordedCall, asked: AskedCall) -> AskedCall:
     call = recorded.call
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
-    return replace(
-        asked, tool=call.tool, arguments=arguments, effect=call.effect, contract=call.contract
+    return AskedCall(
+        tool=call.tool,
+        arguments=arguments,
+        effect=call.effect,
+        contract=call.contract,
+        path=call.path,
+        span_id=asked.span_id,
+        types=call.argument_types,
     )
 
 

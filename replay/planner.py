@@ -228,7 +228,8 @@ def normal_decision(decision: object) -> dict[str, JsonValue]:
         if not isinstance(arguments, Mapping):
             raise _strange(call)
         normal.append({"tool": call["tool"], "arguments": encode(dict(arguments)).value})
-    return {"calls": normal, "message": encode(message).value, "final": not normal}
+    ends = not normal and not (isinstance(decision, Mapping) and decision.get("final") is False)
+    return {"calls": normal, "message": encode(message).value, "final": ends}
 
 
 def _strange(found: object) -> PlannerSignatureError:

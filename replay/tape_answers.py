@@ -210,8 +210,13 @@ def prompt_text(value: JsonValue) -> JsonValue:
 
 
 def script_of(record: Trajectory) -> list[JsonValue]:
-    """What the recorded model did, decision by decision."""
-    return [decision_of(decision) for decision in record.decisions]
+    """What the recorded model did, decision by decision; words after which it went on say so."""
+    return [
+        decision_of(decision)
+        if decision.calls or decision.index == len(record.decisions)
+        else {"calls": [], "message": decision.message, "final": False}
+        for decision in record.decisions
+    ]
 
 
 def tools_of(contracts: Sequence[Contract]) -> list[JsonValue]:
