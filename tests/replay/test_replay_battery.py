@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 import tracekit
 from fixtures.agents import desk
 from replay import ReplayOptions, ReplayResult, diff_runs, replay_run
+from replay.replayer import Replayer
+from replay.tape_answers import Mode
 from tracekit.assembly import trajectory_digest
 from tracekit.errors import RunNotFound
 from tracekit.store import open_store
@@ -205,3 +208,220 @@ def test_a_closure_is_replayed_in_this_process(recorded: Path, ledger: Path) -> 
     assert result.level == "process"
     assert rungs(result) == ["error", "exact"]
     assert result.verdict.kind == "fail"
+
+
+# --- clock, ids, chance, order, polling: on a clerk -----------------------------------------------
+
+CLERK = '''
+import asyncio
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import tracekit
+from tracekit import conditions
+
+left = {}
+
+@tracekit.tool(effect="read")
+def poll(job):
+    """Say how far a job is; each poll of the recording said something else."""
+    return left.setdefault(job, ["queued", "running", "done"]).pop(0)
+
+@tracekit.tool(effect="read")
+def find(key):
+    if key == "broken":
+        raise LookupError("the index is broken")
+    return {"known": 1}.get(key)
+
+@tracekit.tool(effect="read")
+def price(item):
+    return len(item)
+
+@tracekit.tool(effect="write", touches=["tickets"])
+def ticket(number, text):
+    return f"{text} filed"
+
+@tracekit.llm
+def model(prompt):
+    return f"answer to {len(prompt)} letters"
+
+def polls(job, most=9):
+    for _ in range(most):
+        if (said := poll(job)) == "done":
+            return said
+    return said
+
+def look_up(key):
+    try:
+        return find(key)
+    except LookupError as error:
+        return f"failed: {error}"
+
+def file_ticket(text):
+    return ticket(str(conditions.uuid4()), text)
+
+def ask(question):
+    return model(f"It is {conditions.now().isoformat()}. {question}")
+
+def priced(items):
+    async def one(item):
+        await asyncio.sleep(0)
+        return await asyncio.to_thread(price, item)
+
+    async def all_of_them():
+        return await asyncio.gather(*map(one, items))
+
+    return asyncio.run(all_of_them())
+
+@tracekit.agent
+def clerk(name):
+    said = [polls("print"), look_up("known"), look_up("unknown"), look_up("broken")]
+    said += sorted(priced(["pen", "paper", "ink"]))
+    return [*said, file_ticket(name), ask(name)]
+
+@tracekit.agent
+def draws_once_more(name):
+    lucky = conditions.random()
+    said = [polls("print"), look_up("known"), look_up("unknown"), look_up("broken")]
+    said += sorted(priced(["pen", "paper", "ink"]))
+    return [*said, file_ticket(name), ask(name)] if lucky < 2 else None
+
+@tracekit.agent
+def other_order(name):
+    said = [polls("print"), look_up("broken"), look_up("unknown"), look_up("known")]
+    said += sorted(priced(["ink", "pen", "paper"]))
+    return [*said, file_ticket(name), ask(name)]
+
+@tracekit.agent
+def polls_four_times(name):
+    return [poll("print") for _ in range(4)]
+
+@tracekit.agent
+def files_something_else(name):
+    try:
+        return file_ticket(f"{name} at once")
+    except tracekit.TracekitError as error:
+        return type(error).__name__
+
+@tracekit.agent
+def files_twice(name):
+    file_ticket(name)
+    try:
+        return file_ticket(name)
+    except tracekit.TracekitError as error:
+        return type(error).__name__
+
+@tracekit.agent
+def crowd(name):
+    """Ask for the same things from tasks and a pool, in an order that differs from run to run."""
+    items = [f"{name}{number}" for number in range(6)]
+    mixed = random.Random(os.getpid())
+    first, second = items[:], items[:]
+    mixed.shuffle(first)
+    mixed.shuffle(second)
+    found = dict(zip(first, priced(first)))
+    with ThreadPoolExecutor(3) as pool:
+        more = dict(zip(second, pool.map(find, second)))
+    return [[found[item], more[item]] for item in items]
+'''
+CLERKS = ("clerk", "crowd")
+
+
+@pytest.fixture(scope="module")
+def clerks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a run of the clerk and one of the crowd, and their module."""
+    folder = tmp_path_factory.mktemp("clerks")
+    (folder / "clerks.py").write_text(CLERK, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        import clerks  # type: ignore[import-not-found]  # written above
+
+        tracekit.configure(store=folder / "store")
+        for name in CLERKS:
+            with tracekit.run(run_id=f"run-{name}"):
+                getattr(clerks, name)("lamp")
+        tracekit.configure(store=folder / "elsewhere")
+    return folder
+
+
+def clerk(clerks: Path, planner: str, mode: Mode = "free") -> ReplayResult:
+    options = ReplayOptions(mode=mode, isolation="guard", path=(str(clerks),))
+    return replay_run(
+        "run-clerk", planner=f"clerks:{planner}", store=clerks / "store", options=options
+    )
+
+
+def by_name(result: ReplayResult) -> list[tuple[str, str]]:
+    return [(step.name, step.answer.rung) for step in result.answered]
+
+
+@pytest.mark.parametrize("planner", ["clerk", "draws_once_more", "other_order"])
+def test_minted_ids_and_times_polls_and_errors_are_found_exactly(
+    clerks: Path, planner: str
+) -> None:
+    result = clerk(clerks, planner)
+
+    assert (result.verdict.kind, result.verdict.reasons) == ("pass", ())
+    assert Counter(by_name(result)) == {
+        ("poll", "exact"): 3, ("find", "exact"): 3, ("price", "exact"): 3,
+        ("ticket", "exact"): 1, ("model", "exact"): 1,
+    }  # fmt: skip
+    assert result.missing == ()
+    assert result.trajectory is not None
+    said = result.trajectory.answer.value
+    assert isinstance(said, list)
+    assert said[0] == "done"
+    assert sorted(map(str, said[1:4])) == ["1", "None", "failed: the index is broken"]
+
+
+def test_a_fourth_poll_is_given_the_last_answer_again_and_is_no_evidence(clerks: Path) -> None:
+    result = clerk(clerks, "polls_four_times")
+
+    assert by_name(result) == [("poll", "exact")] * 3 + [("poll", "reused")]
+    assert result.trajectory is not None
+    assert result.trajectory.answer.value == ["queued", "running", "done", "done"]
+    assert result.verdict.kind == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("planner", "rungs"),
+    [("files_something_else", ["error"]), ("files_twice", ["exact", "error"])],
+)
+def test_a_write_with_a_minted_id_is_found_once_and_only_with_equal_words(
+    clerks: Path, planner: str, rungs: list[str]
+) -> None:
+    result = clerk(clerks, planner)
+
+    assert [step.answer.rung for step in result.answered] == rungs
+    assert result.verdict.kind == "fail"
+    assert result.trajectory is not None
+    assert result.trajectory.answer.value == "NotRecorded"
+
+
+def test_the_unchanged_planners_decide_the_same_in_step_with_the_record(
+    recorded: Path, clerks: Path
+) -> None:
+    of_clerk = clerk(clerks, "clerk", mode="locked")
+    options = ReplayOptions(mode="locked", isolation="guard")
+    of_desk = replay_run(
+        RUN, planner="fixtures.agents.desk:desk", store=recorded / "store", options=options
+    )
+
+    for result, decisions in ((of_clerk, 11), (of_desk, 5)):
+        assert (result.verdict.kind, result.verdict.reasons) == ("pass", ())
+        assert len(result.locked) == decisions
+        assert {decision.change for decision in result.locked} == {"same"}
+
+
+def test_fifty_replays_in_shuffled_order_come_to_one_trajectory(clerks: Path) -> None:
+    run = open_store(clerks / "store").trajectory("run-crowd")
+    options = ReplayOptions(isolation="process", path=(str(clerks),))
+    with Replayer("clerks:crowd", options) as replayer:
+        results = [replayer.replay(run) for _ in range(50)]
+
+    orders = {tuple(str(step.arguments) for step in result.answered) for result in results}
+    assert len(orders) > 10
+    assert {result.verdict.kind for result in results} == {"pass"}
+    digests = {trajectory_digest(r.trajectory) for r in results if r.trajectory is not None}
+    assert digests == {trajectory_digest(run)}
