@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
+from random import Random
 from typing import Any
 
 import pytest
@@ -182,3 +183,89 @@ def test_a_miss_looks_at_a_bounded_neighbourhood_only() -> None:
     calls = [call("look", "read", n, x=n) for n in range(2_000)]
     questions = [asked("look", x=-n - 1) for n in range(50)]
     assert _looks(calls, questions, rungs={"error"}) <= 50 * 300
+
+
+# --- interleavings --------------------------------------------------------------------------------
+
+_AGENTS = ("planner", "worker", "critic")
+_KINDS: tuple[tuple[str, Effect], ...] = (("look", "read"), ("pay", "write"), ("add", "pure"))
+
+
+def _recorded_agents(chance: Random, *, world: str | None = None) -> list[list[Call]]:
+    """Calls of up to three agents on paths of their own; many are equal.
+
+    They touch ``world``, so that reads see writes; or each tool a resource of its own.
+    """
+    agents = []
+    for agent in _AGENTS[: chance.randint(1, 3)]:
+        made = []
+        for place in range(chance.randint(1, 6)):
+            tool, effect = chance.choice(_KINDS)
+            x = chance.randint(0, 2)
+            declared = contract(tool, effect, "x", touches=(world or tool,))
+            one = call(tool, effect, f"{agent}/{tool}/{x}/{place}", x=x)
+            made.append(replace(one, contract=declared, path=(agent,)))
+        agents.append(made)
+    return agents
+
+
+def _interleaved(chance: Random, queues: list[list[Call]]) -> list[Call]:
+    """Take from the queues in some order that keeps each of them."""
+    left = [list(queue) for queue in queues if queue]
+    taken = []
+    while left:
+        queue = chance.choice(left)
+        taken.append(queue.pop(0))
+        left = [queue for queue in left if queue]
+    return taken
+
+
+def _check_interleaving(seed: int) -> None:
+    """Whichever agent is ahead, each gets what it saw itself, in its own order."""
+    chance = Random(seed)
+    agents = _recorded_agents(chance)
+    run = record(*_interleaved(chance, agents))
+    replay = player(run)
+    own = [[c for c in run.calls if c.path == (name,)] for name in _AGENTS]
+    for one in _interleaved(chance, own):
+        answer = replay.call(again(one))
+        assert (answer.rung, answer.recorded) == ("exact", one.event_id), seed
+        assert not answer.tainted, seed
+
+
+def _check_permutation(seed: int) -> None:
+    """In any order, with calls left out, made again or made up, none gets another's answer."""
+    chance = Random(seed)
+    world = chance.choice([None, "world"])
+    run = record(*_interleaved(chance, _recorded_agents(chance, world=world)))
+    questions = [again(one) for one in run.calls if chance.random() < 0.9]
+    questions += [again(one) for one in run.calls if chance.random() < 0.2]
+    questions += [replace(q, arguments={"x": 9}) for q in questions if chance.random() < 0.1]
+    chance.shuffle(questions)
+    replay = player(run, unmatched={"*": "error"}, learn=chance.random() < 0.5)
+    evidence = []
+    for question in questions:
+        answer = replay.call(question)
+        if answer.rung == "error":
+            continue
+        assert answer.recorded is not None, seed
+        _, tool, x, _ = str(value(answer)).split("/")
+        assert (tool, int(x)) == (question.tool, question.arguments["x"]), seed
+        if question.effect == "write":
+            assert answer.rung == "exact", seed
+        if answer.rung in ("exact", "normalised"):
+            evidence.append(answer.recorded)
+    assert len(evidence) == len(set(evidence)), seed
+
+
+@pytest.mark.parametrize("check", [_check_interleaving, _check_permutation])
+def test_two_hundred_orders_give_no_observation_to_another_call(check: Any) -> None:
+    for seed in range(200):
+        check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [_check_interleaving, _check_permutation])
+def test_ten_thousand_orders_give_no_observation_to_another_call(check: Any) -> None:
+    for seed in range(10_000):
+        check(seed)
