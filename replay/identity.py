@@ -20,7 +20,7 @@ from tracekit.redact.keys import Tagger
 
 PLANNER, OPTIONS = "planner", "replay"
 """Names of the two in ``versions``."""
-_ALSO_CODE = ("model_script", "baseline")
+_ALSO_CODE = ("model_script", "model_live", "baseline")
 """Options that name code, which may change as the planner's may."""
 
 
@@ -97,4 +97,4 @@ def _plain(value: Any, tagger: Tagger) -> JsonValue:
     if isinstance(value, set | frozenset):
         return [_plain(item, tagger) for item in sorted(map(str, value))]
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    return f"{module}:{name}" if name else f"{type(value).__module__}:{type(value).__qualname__}"
+    return f"{module}:{name}" if name else repr(value)  # one that names an address is no other's

@@ -82,6 +82,7 @@ def test_another_option_is_another_question(folder: Path) -> None:
         {"policies": Policies(ignores={"search": ("/page",)})},
         {"environment": {"LEVEL": "1"}},
         {"environment": {"LEVEL": "2"}},
+        {"environment": {"LEVEL": "2"}, "baseline": "agents:go"},
         scripted,
     ]
     told = [asked(folder, **options)["replay"] for options in questions]
