@@ -312,6 +312,13 @@ def test_workers_return_results_raise_errors_and_leave_nothing_behind(
         pool.submit(abs, 1)
 
 
+def test_workers_load_nothing_of_the_store() -> None:
+    with Workers(1) as pool:
+        loaded = set(pool.submit(eval, "[*__import__('sys').modules]").result())
+    assert "replay.replayer" in loaded
+    assert loaded.isdisjoint({"duckdb", "pyarrow", "click", "replay.many.bulk"})
+
+
 def test_workers_end_in_the_middle_of_a_call_where_that_is_asked() -> None:
     pool = Workers(1)
     under_way = pool.submit(signal.pause)
