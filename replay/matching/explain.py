@@ -77,7 +77,20 @@ def similarity(left: JsonValue, right: JsonValue) -> float:
 def describe(nearest: Nearest) -> str:
     """Name the nearest recorded call and the fields that differ."""
     where = f"decision {nearest.decision}" if nearest.decision else "a call beneath another tool"
-    return f"nearest is {where}: {describe_differences(nearest.differences)}"
+    hint = _rename_hint(nearest)
+    return f"nearest is {where}: {describe_differences(nearest.differences)}{hint}"
+
+
+def _rename_hint(nearest: Nearest) -> str:
+    """Say how an argument that only has another name is found."""
+    gone = [d for d in nearest.differences if d.kind == "removed"]
+    new = [d for d in nearest.differences if d.kind == "added"]
+    if len(nearest.differences) != 2 or len(gone) != 1 or len(new) != 1:
+        return ""
+    if jsontree.differences(gone[0].left, new[0].right):
+        return ""
+    tool = nearest.tool
+    return f" (renamed? --map {tool}:{gone[0].pointer}={tool}:{new[0].pointer})"
 
 
 def describe_differences(differences: Sequence[Difference]) -> str:
@@ -90,14 +103,24 @@ def describe_differences(differences: Sequence[Difference]) -> str:
     return "; ".join(shown)
 
 
-def describe_missing_tool(tape: Tape, tool: str) -> str:
-    """Say that the record has no call of a tool, and which tools with a similar name it has."""
-    similar = process.extract(tool, list(tape.by_tool), scorer=fuzz.ratio, limit=3, score_cutoff=60)
+def describe_missing_tool(tape: Tape, tool: str, key: str) -> str:
+    """Say that the record has no call of a tool, and which tool may be meant.
+
+    Args:
+        tape: The record.
+        tool: What was asked.
+        key: Digest of its arguments, which a tool that was only renamed was called with.
+    """
     if not tape.by_tool:
         return "the recording has no tool calls"
-    if not similar:
+    similar = process.extract(tool, list(tape.by_tool), scorer=fuzz.ratio, limit=3, score_cutoff=60)
+    told = f"similar names: {', '.join(s[0] for s in similar)}"
+    same = [name for name in tape.by_tool if (name, key) in tape.by_key]
+    if len(same) == 1 and tape.calls[tape.by_key[same[0], key][0]].arguments:
+        told = f"{same[0]} has these arguments (renamed? --map {same[0]}={tool})"
+    elif not similar:
         return f"the recording has no call of it, only of {', '.join(sorted(tape.by_tool)[:5])}"
-    return f"the recording has no call of it; similar names: {', '.join(s[0] for s in similar)}"
+    return f"the recording has no call of it; {told}"
 
 
 def times(count: int) -> str:

@@ -80,7 +80,8 @@ def not_in_recording(tool: str) -> Observation:
 
 def _why(tape: Tape, question: Question, nearest: Nearest | None) -> str:
     if nearest is None:
-        return f"not in the recording; {describe_missing_tool(tape, question.tool)}"
+        missing = describe_missing_tool(tape, question.tool, question.first.key)
+        return f"not in the recording; {missing}"
     return f"not in the recording; {describe(nearest)}"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from replay.matching import Answer
+from replay.matching import Answer, parse_map
 from tests.replay.tape_kit import again, asked, call, contract, failed, player, record, value
 from tracekit.canonical import Encoded, decode
 from tracekit.contract import bind, contract_of
@@ -149,3 +149,43 @@ def test_a_default_that_the_schema_does_not_name_is_no_fault() -> None:
 
 def _new() -> dict[str, Any]:
     return {"order": "B", "amount": 2}
+
+
+# --- what a mismatch says -------------------------------------------------------------------------
+
+
+def test_a_renamed_tool_is_found_by_its_arguments() -> None:
+    replay = player(record(call("find_order", order="A"), call("order_found", order="B")))
+    told = replay.call(asked("lookup", order="A")).explanation
+    assert told.endswith("find_order has these arguments (renamed? --map find_order=lookup)")
+    assert (
+        player(replay.tape.trajectory, maps=(parse_map("find_order=lookup"),))
+        .call(asked("lookup", order="A"))
+        .rung
+        == "normalised"
+    )
+
+
+def test_a_renamed_argument_is_named_with_the_map_that_finds_it() -> None:
+    replay = player(record(call("look", order="A", page=2)))
+    told = replay.call(asked("look", number="A", page=2)).explanation
+    assert told.endswith("(renamed? --map look:/order=look:/number)")
+
+
+def test_a_new_argument_is_the_only_thing_named() -> None:
+    told = player(record(call("look", order="A"))).call(asked("look", order="A", deep=True))
+    assert told.explanation.endswith("nearest is decision 1: /deep: not recorded, asked true")
+
+
+def test_a_write_asked_more_often_than_recorded_is_told_so() -> None:
+    replay = player(record(call("pay", "write", amount=1)))
+    replay.call(asked("pay", "write", amount=1))
+    told = replay.call(asked("pay", "write", amount=1)).explanation
+    assert "recorded once, asked twice; a write is answered as often as it was recorded" in told
+
+
+def test_another_write_set_names_the_writes_that_differ() -> None:
+    replay = player(record(call("pay", "write", amount=1), call("look", q=1)))
+    told = replay.call(asked("look", q=1))
+    assert told.rung == "stale"
+    assert "recorded after pay (decision 1), which this replay has not done" in told.explanation
