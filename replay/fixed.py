@@ -42,6 +42,7 @@ _NODE = 0x02_00_00_00_00_01
 _KEEPS_REAL = frozenset({
     "tracekit", "replay", "asyncio", "concurrent", "importlib", "multiprocessing", "pluggy",
     "queue", "selectors", "socket", "subprocess", "threading", "_pytest",
+    "curio", "eventlet", "gevent", "trio", "twisted",
 })  # fmt: skip
 """Packages that wait, or tell processes apart: a made clock would have them wait for ever."""
 IMPORT_START = datetime(2001, 1, 1, tzinfo=UTC)
@@ -213,6 +214,7 @@ def _doors() -> Iterator[tuple[Any, str, object]]:
     yield random, "seed", lambda a=None, version=2: random._inst.seed(a, version)
     yield uuid, "_generate_time_safe", None  # the C library reads clock and network card itself
     yield uuid, "_node", _NODE
+    yield threading.Condition, "wait", _wait(threading.Condition.wait)
 
 
 def _clocks() -> dict[str, object]:
@@ -269,6 +271,18 @@ def _sleep(real: Callable[[float], None]) -> Callable[[float], None]:
             real(min(seconds, _GIVE_WAY_S))  # somebody else may be what this one waits for
 
     return sleep
+
+
+def _wait(real: Callable[..., bool]) -> Callable[..., bool]:
+    """Let a wait that was in vain have taken its time: who asks again goes by a deadline."""
+
+    def wait(self: threading.Condition, timeout: float | None = None) -> bool:
+        came = real(self, timeout)
+        if not came and timeout is not None and timeout > 0 and (found := held()) is not None:
+            found.conditions.advance(int(timeout * _SECOND_NS))
+        return came
+
+    return wait
 
 
 def _calendars() -> dict[str, object]:

@@ -10,15 +10,17 @@ begin and, where the answer is plain too, its end. All others are told of fact b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from replay.broken_replies import CannotBreak
-from replay.faults import Fault, inject
-from replay.scripted import ScriptOver, ScriptRun
 from tracekit import conditions, guard
 from tracekit.canonical import Encoded, Stream, decode
 from tracekit.errors import NotRecorded, NotReplayable, RecordedError, WriteBlocked
 from tracekit.events import Blob, Fact
+
+if TYPE_CHECKING:
+    # Most replays have neither, and a child starts faster without.
+    from replay.faults import Fault
+    from replay.scripted import ScriptRun
 
 NOT_IN_RECORDING = "NotInRecording"
 """``error_type`` of the observation that stands for a call which the record does not hold."""
@@ -102,6 +104,8 @@ class PipeAnswerer:
         if fault is not None:
             outcome = self._faulty(fault, outcome, request, stream=question.stream)
         if "fault" in answer:
+            from replay.faults import Fault
+
             fault = Fault(**answer["fault"])
             outcome = self._faulty(fault, outcome, request, stream=question.stream)
         return outcome
@@ -147,6 +151,8 @@ class PipeAnswerer:
     def _scripted(
         self, question: guard.Question, fields: dict[str, Any]
     ) -> tuple[guard.Outcome, Fault | None]:
+        from replay.scripted import ScriptOver
+
         assert self._script is not None
         try:
             given = self._script.reply(question.arguments)
@@ -164,6 +170,9 @@ class PipeAnswerer:
         *,
         stream: bool,
     ) -> guard.Outcome:
+        from replay.broken_replies import CannotBreak
+        from replay.faults import inject
+
         if fault.kind == "timeout":
             conditions.current().advance(int((fault.seconds or 0) * 1e9))
         try:

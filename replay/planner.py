@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -22,7 +22,6 @@ from replay import fixed
 from replay.calling import arguments_of, call_planner
 from replay.errortext import place_of, text_of, traceback_of
 from replay.pipe import Channel, PipeAnswerer, PipeSink, PipeTagger
-from replay.scripted import as_script
 from tracekit import conditions, guard, integrations
 from tracekit.canonical import JsonValue, encode
 from tracekit.configuration import recorder, recording_to
@@ -41,6 +40,9 @@ from tracekit.redact import Redactor
 from tracekit.redact.keys import UnkeyedTagger
 from tracekit.settings import redaction_rules
 from tracekit.sink import MemorySink
+
+if TYPE_CHECKING:
+    from replay.scripted import ScriptRun
 
 _ENDINGS = (Exception, SystemExit, KeyboardInterrupt, asyncio.CancelledError)
 """What ends a planner and is its result; anything else ends its process."""
@@ -242,10 +244,16 @@ def _strange(found: object) -> PlannerSignatureError:
 # --- planners that are the agent ------------------------------------------------------------------
 
 
+def _script(named: str) -> ScriptRun:
+    from replay.scripted import as_script  # most replays have none
+
+    return as_script(load(named, what="script")).start()
+
+
 def _running(planner: object, request: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
     integrations.instrument_all()
     named = request.get("model_script")
-    script = as_script(load(named, what="script")).start() if named else None
+    script = _script(named) if named else None
     rules = recorder().redactor.rules if guard.installed() else redaction_rules()
     sink = PipeSink(channel)
     own = Recorder(
