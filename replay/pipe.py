@@ -9,6 +9,7 @@ begin and, where the answer is plain too, its end. All others are told of fact b
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -208,4 +209,17 @@ def _error(answer: Mapping[str, Any]) -> BaseException | Stream:
         rebuilt = _value(answer)
     except NotReplayable:
         rebuilt = None
-    return rebuilt if isinstance(rebuilt, BaseException | Stream) else RecordedError(kind, message)
+    if isinstance(rebuilt, BaseException | Stream):
+        return rebuilt
+    return _by_name(kind, message) or RecordedError(kind, message)
+
+
+def _by_name(kind: str, message: str) -> Exception | None:
+    """Make an error of Python's own class where only its name and text were kept."""
+    cls = getattr(builtins, kind, None)
+    if not (isinstance(cls, type) and issubclass(cls, Exception)):
+        return None
+    try:
+        return cls(message)
+    except TypeError:  # a class that needs more than a text
+        return None

@@ -156,7 +156,7 @@ def test_a_planner_that_decides_nonsense_leaves_no_open_run(recorded: Path, ledg
         (("--timeout", "0"), "no time"),
         (("--timeout", "nan"), "no time"),
         (("--env", "=x"), "there is no name"),
-        (("--unmatched", "look=live"), "error, stop, nearest"),
+        (("--unmatched", "look=live"), "--live TOOL=MOD:OBJ"),
         (("--model", "scripted", "--script", "fixtures.agents.odd:gone"), "script"),
     ],
 )
