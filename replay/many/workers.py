@@ -137,7 +137,7 @@ class _Worker:
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _BOOT, path],
+                [sys.executable, "-P", "-c", _BOOT, path, str(self._folder)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,
@@ -228,6 +228,7 @@ def main() -> None:
         pass
     finally:
         close()
+        shutil.rmtree(sys.argv[2], ignore_errors=True)  # the parent does too, if it still can
 
 
 def _answer(data: bytes) -> bytes:

@@ -6,6 +6,8 @@ import multiprocessing
 import os
 import pickle
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -317,6 +319,28 @@ def test_workers_load_nothing_of_the_store() -> None:
         loaded = set(pool.submit(eval, "[*__import__('sys').modules]").result())
     assert "replay.replayer" in loaded
     assert loaded.isdisjoint({"duckdb", "pyarrow", "click", "replay.many.bulk"})
+
+
+def test_workers_whose_parent_was_killed_end_and_take_their_folders_along(tmp_path: Path) -> None:
+    code = (
+        "import os; from replay.many import Workers; pool = Workers(1); "
+        "pool.submit(abs, 1).result(); print(pool.pids[0], flush=True); "
+        "os.kill(os.getpid(), 9)"
+    )
+    parent = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    while _lives(int(parent.stdout)):
+        os.sched_yield()
+    assert list(tmp_path.iterdir()) == []
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
 
 
 def test_workers_end_in_the_middle_of_a_call_where_that_is_asked() -> None:
