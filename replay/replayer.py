@@ -32,7 +32,7 @@ from replay.selftest import put_to_test
 from replay.session import Session, SessionResult
 from replay.tape import Tape
 from replay.tape_answers import script_of, tools_of
-from replay.verdict import find, judge, resting
+from replay.verdict import find, judge, refused_beside, resting
 from replay.workers import bound, make_workers
 from tracekit.canonical import JsonValue, digest
 from tracekit.configuration import store_path
@@ -289,6 +289,7 @@ class Replayer:
             trajectory=done.trajectory,
             exit=done.exit,
             incidental=tuple(getattr(self._isolate, "incidental", ())),
+            refused=refused_beside(done),
             locked=played.locked,
             baseline=lanes.baseline,
             self_test=lanes.self_test,

@@ -121,6 +121,8 @@ class ReplayResult:
     trajectory: Trajectory | None = field(repr=False)
     exit: Exit = field(repr=False)
     incidental: tuple[Change, ...] = ()
+    refused: tuple[str, ...] = ()
+    """What ordinary code beside the tools tried in vain, mostly to write a file; no finding."""
     locked: tuple[LockedDecision, ...] = ()
     stopped: str | None = None
     """Why the replay ended before the planner did; what it had not done by then says nothing."""
@@ -170,6 +172,7 @@ class ReplayResult:
             "findings": [{"kind": f.kind, "text": f.text} for f in self.findings],
             "locked": [_locked(decision) for decision in self.locked],
             "incidental": [str(change) for change in self.incidental],
+            "refused": list(self.refused),
             "stopped": self.stopped,
             "notes": list(self.notes),
             "baseline": _baseline(self.baseline),

@@ -41,6 +41,9 @@ def _lines(result: ReplayResult) -> Iterator[str]:
     if result.incidental:
         paths = ", ".join(change.path for change in result.incidental[:5])
         yield f"  discarded  {len(result.incidental)} incidental file changes: {paths}"
+    if result.refused:
+        shown = "; ".join(map(_short, result.refused[:3]))
+        yield f"  in vain    {len(result.refused)} attempts of ordinary code: {shown}"
     yield from _divergence(result)
     answer = result.trajectory.answer.value if result.trajectory else None
     if answer is not None:

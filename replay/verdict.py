@@ -54,6 +54,12 @@ def refused_write(step: Answered) -> bool:
     )
 
 
+def refused_beside(session: SessionResult) -> tuple[str, ...]:
+    """What ordinary code tried in vain: no finding, but told."""
+    beside = (f for f in session.findings if f.get("incidental") and f.get("refused"))
+    return tuple(dict.fromkeys(map(_refused, beside)))
+
+
 def _refused(finding: dict[str, Any]) -> str:
     where = f" at {finding['where']}" if finding.get("where") else ""
     return f"{finding['kind']} refused: {finding['what']}{where}"

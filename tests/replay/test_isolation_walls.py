@@ -118,6 +118,7 @@ WAYS: dict[str, tuple[str, bool, bool]] = {
     ),
     "httpx": ("import httpx2; httpx2.post(f'http://127.0.0.1:{port}', timeout=2)", True, True),
     "asyncio streams": ("asyncio.run(asyncio.open_connection('127.0.0.1', port))", True, True),
+    "asyncio sockets, as aiohttp uses them": ("asyncio.run(sock_connect(port))", True, True),
     "subprocess": ("subprocess.run(['touch', o + '/new'])", True, True),
     "asyncio subprocess": (
         "asyncio.run(asyncio.create_subprocess_exec('touch', o + '/new'))",
@@ -196,6 +197,11 @@ def soon(act):
         asyncio.get_running_loop().call_soon(act)
         await asyncio.sleep(0.01)
     asyncio.run(main())
+
+async def sock_connect(port):
+    with socket.socket() as one:
+        one.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(one, ("127.0.0.1", port))
 
 def finally_(act):
     def steps():
