@@ -74,7 +74,7 @@ class Doing:
 
     def run(self, asked: AskedCall, answer: Answer) -> Answer:
         """Make the call that ``answer`` leaves to a worker; that it began is on the disk before."""
-        self._scribe.flush()
+        self._scribe.ledger.flush()
         kind = next(kind for kind in KINDS if kind == answer.rung)
         if why := self._why_not(asked, kind):
             said = f"{answer.explanation} ({why})"

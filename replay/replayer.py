@@ -40,7 +40,7 @@ from tracekit.errors import PlannerSignatureError, ReplayNotPossible
 from tracekit.journal import Journal
 from tracekit.redact import KeyedTagger, Redactor, load_key
 from tracekit.settings import redaction_rules
-from tracekit.sink import MemorySink, Sink
+from tracekit.sink import NowhereSink, Sink
 from tracekit.store import Store, open_store
 from tracekit.store.places import journal_folder
 from tracekit.trajectory import Trajectory
@@ -204,7 +204,7 @@ class Replayer:
 
     def _scribe(self, recorded: Trajectory, sink: Sink | None) -> Scribe:
         return Scribe(
-            sink or MemorySink(),
+            sink or NowhereSink(),
             self._redactor,
             clock_ns=recorded.ts_start_ns or 0,
             run_fields={
@@ -286,7 +286,7 @@ class Replayer:
             missing=player.unconsumed() if self.options.mode == "free" else (),
             findings=(*self._import_findings(), *findings),
             recorded=recorded,
-            trajectory=done.trajectory,
+            session=done,
             exit=done.exit,
             incidental=tuple(getattr(self._isolate, "incidental", ())),
             refused=refused_beside(done),

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from replay.isolation import Change, Exit, Level, Wall
-from replay.session import Answered
+from replay.session import Answered, SessionResult
 from tracekit.canonical import JsonValue
 from tracekit.errors import TracekitError
 from tracekit.trajectory import Call, Trajectory
@@ -118,7 +118,8 @@ class ReplayResult:
     """Recorded calls that the planner never made."""
     findings: tuple[Finding, ...]
     recorded: Trajectory = field(repr=False)
-    trajectory: Trajectory | None = field(repr=False)
+    session: SessionResult = field(repr=False)
+    """What the planner did, and what was recorded of it."""
     exit: Exit = field(repr=False)
     incidental: tuple[Change, ...] = ()
     refused: tuple[str, ...] = ()
@@ -131,6 +132,11 @@ class ReplayResult:
 
     baseline: BaselineLane | None = None
     self_test: SelfTest | None = None
+
+    @property
+    def trajectory(self) -> Trajectory | None:
+        """What the planner did and saw; built when it is first asked for."""
+        return self.session.trajectory
 
     @property
     def passed(self) -> bool:

@@ -3,18 +3,18 @@
 Facts that come from the planner's process get our run's ids, our numbering and our redaction; what
 was answered is taken from the answer, not from what the planner says it was given. The end of the
 run is held back until the verdict is known.
-
-Calls that are answered without running anything are written in groups: no body waits for their
-begin to be on the disk. Whatever else is told of is written at once, with the calls before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import orjson
+
 from replay.isolation.protocol import ProtocolError
+from replay.ledger import Ledger
 from replay.messages import Announced
 from tracekit import conditions
 from tracekit.canonical import (
@@ -26,7 +26,6 @@ from tracekit.canonical import (
 )
 from tracekit.contract import Contract
 from tracekit.conversations import Conversations, KeptPrompt
-from tracekit.drafts import Draft
 from tracekit.errors import InvalidJson
 from tracekit.events import (
     FACT,
@@ -35,12 +34,8 @@ from tracekit.events import (
     LlmCallBegun,
     Payload,
     PolicyNoted,
-    RetrievalBegun,
-    RetrievalEnded,
     RunBegun,
     RunEnded,
-    ToolCallBegun,
-    ToolCallEnded,
 )
 from tracekit.keeping import keep_plain
 from tracekit.prompts import hash_prompt
@@ -48,14 +43,6 @@ from tracekit.redact import Redactor, Scope
 from tracekit.sink import Sink
 from tracekit.trajectory import Observation
 
-GROUP = 64
-"""So many facts of answered calls wait at most until they are written together."""
-_CALLS: Mapping[tuple[str, str], type[Fact]] = {
-    ("tool_call", "begun"): ToolCallBegun,
-    ("tool_call", "ended"): ToolCallEnded,
-    ("retrieval", "begun"): RetrievalBegun,
-    ("retrieval", "ended"): RetrievalEnded,
-}
 _PAYLOADS = ("argument", "observation", "before", "after")
 
 
@@ -71,9 +58,6 @@ class Scribe:
     """Columns of the run: replay_of, planner, task_id, tags."""
     run_id: str = field(default_factory=conditions.new_run_id)
     trace_id: str = field(default_factory=conditions.new_trace_id)
-    facts: list[Fact | Draft] = field(default_factory=list)
-    """All but the end of the run, in the order in which they were told."""
-    blobs: dict[str, Blob] = field(default_factory=dict)
     root: str | None = None
     """Span of the run, once it has begun."""
     elapsed_ns: int = 0
@@ -83,7 +67,7 @@ class Scribe:
         self._began_ns = conditions.now_ns()
         self._end: RunEnded | None = None
         self._prompts = Conversations()
-        self._waiting: list[tuple[Draft, Sequence[Blob]]] = []
+        self.ledger = Ledger(self.sink)
         self._contracts: dict[str, Contract] = {}
 
     @property
@@ -127,9 +111,9 @@ class Scribe:
         own = made.model_copy(update=changes)
         if isinstance(own, RunEnded) and own.span_id == self.root:
             self._end = own
-            self._keep(kept)
+            self.ledger.keep(kept)
         else:
-            self._put(own, kept)
+            self.ledger.put(own, kept)
         if prompt is not None:
             self._prompts.written(prompt)
         return own, values
@@ -209,19 +193,16 @@ class Scribe:
         if plain is None:
             value = self.redactor.redact(value).value
             plain = _named(value)
-        fields = {"actor": call.actor, "effect": call.effect, "contract": call.contract}
-        blobs = (plain[1], self.blobs[call.contract])
-        self._put_later(call, "begun", call.timestamp_ns, fields, "argument", plain[0], blobs)
+        said = {"actor": call.actor, "effect": call.effect, "contract": call.contract}
+        self._put_later(call, "begun", 0, said, "argument", plain)
         return value, plain[0]
 
     def end_call(
         self, call: Announced, value: JsonValue, *, after_ns: int, fields: Mapping[str, Any]
     ) -> None:
         """Write that a call was answered with a plain value."""
-        name, blob = _named(value)
-        fields = {"status": "ok", "observation_is_error": False, "result_category": "ok", **fields}
-        at_ns = call.timestamp_ns + after_ns
-        self._put_later(call, "ended", at_ns, fields, "observation", name, (blob,))
+        said = {"status": "ok", "observation_is_error": False, "result_category": "ok", **fields}
+        self._put_later(call, "ended", after_ns, said, "observation", _named(value))
 
     def contract(self, name: str | None) -> Contract | None:
         """The contract of that digest, if a call with it was written."""
@@ -229,48 +210,35 @@ class Scribe:
 
     def _learn(self, name: str, text: str) -> Blob:
         """Keep a contract that the planner's process told of, and its text."""
+        blob = _checked(name, text)
         if name not in self._contracts:
-            blob = _checked(name, text)
             self._contracts[name] = Contract.model_validate_json(blob.data)
-            self.blobs[name] = blob
-        return self.blobs[name]
+            self.ledger.keep((blob,))
+        return blob
 
     def _put_later(
         self,
         call: Announced,
         half: Literal["begun", "ended"],
-        at_ns: int,
-        fields: Mapping[str, Any],
+        after_ns: int,
+        said: Mapping[str, Any],
         side: str,
-        digest: str,
-        blobs: tuple[Blob, ...],
+        kept: tuple[str, Blob],
     ) -> None:
-        said = {
-            "fact": f"{call.kind}.{half}",
-            **self._ids(at_ns),
-            "span_id": call.span_id,
-            "parent_span_id": call.parent_span_id,
-            **fields,
-            side: {"digest": digest, "blob": blobs[0].digest},
-        }
-        drafted = Draft(_CALLS[call.kind, half], said, said)
-        for blob in blobs:
-            self.blobs[blob[0]] = blob
-        self.facts.append(drafted)
-        self._waiting.append((drafted, blobs))
-        if len(self._waiting) >= GROUP:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what waits."""
-        waiting, self._waiting = self._waiting, []
-        write_all = getattr(self.sink, "write_all", None)
-        if write_all is not None and waiting:
-            blobs = {blob[0]: blob for _, needed in waiting for blob in needed}
-            write_all([drafted for drafted, _ in waiting], list(blobs.values()))
-            return
-        for drafted, needed in waiting:
-            self.sink.write(drafted.fact(), needed)
+        digest, blob = kept
+        ids = self._ids(call.timestamp_ns + after_ns)
+        line = orjson.dumps(
+            {
+                "fact": f"{call.kind}.{half}",
+                **ids,
+                "span_id": call.span_id,
+                "parent_span_id": call.parent_span_id,
+                **said,
+                side: {"digest": digest, "blob": blob.digest},
+            }
+        )
+        needed = call.contract if half == "begun" else None
+        self.ledger.put_later(line + b"\n", ids["timestamp_ns"], blob, needed)
 
     # --- facts of our own -------------------------------------------------------------------------
 
@@ -286,7 +254,7 @@ class Scribe:
         if fact is RunBegun:
             fields |= self.run_fields
             self.root = span
-        self._put(self._made(fact, span, parent, fields), kept)
+        self.ledger.put(self._made(fact, span, parent, fields), kept)
         return span
 
     def end(
@@ -311,23 +279,24 @@ class Scribe:
         made = self._made(fact, span, parent, fields)
         if isinstance(made, RunEnded):
             self._end = made
-            self._keep(kept)
+            self.ledger.keep(kept)
         else:
-            self._put(made, kept)
+            self.ledger.put(made, kept)
 
     def note(self, fact: type[Fact], **fields: Any) -> None:
         """Write a point event of the run."""
         kept: list[Blob] = []
         if "observation" in fields:
             fields["observation"], _ = self._kept(fields["observation"], Payload(), kept)
-        self._put(self._made(fact, conditions.new_span_id(), self.root, fields), kept)
+        self.ledger.put(self._made(fact, conditions.new_span_id(), self.root, fields), kept)
 
     def note_policy(self, span: str, *, attributes: Mapping[str, JsonValue], **fields: Any) -> None:
         """Write what a policy decided about the call of ``span``, just after what was last."""
         made = self._made(PolicyNoted, conditions.new_span_id(), span, fields)
-        last = self.facts[-1].timestamp_ns if self.facts else made.timestamp_ns
-        when = max(made.timestamp_ns, last)
-        self._put(made.model_copy(update={"timestamp_ns": when, "attributes": attributes}), [])
+        when = max(made.timestamp_ns, self.ledger.last_ns)
+        self.ledger.put(
+            made.model_copy(update={"timestamp_ns": when, "attributes": attributes}), []
+        )
 
     def finish(self, *, verdict: str, fidelity: dict[str, JsonValue]) -> None:
         """Write the end of the run, with the verdict on it."""
@@ -342,8 +311,8 @@ class Scribe:
             )
         assert self._end is not None
         changes = {"verdict": verdict, "fidelity": fidelity}
-        answer = self.blobs.get(self._end.observation.blob or "")
-        self._put(self._end.model_copy(update=changes), [answer] if answer else [])
+        answer = self.ledger.load(self._end.observation.blob or "")
+        self.ledger.put(self._end.model_copy(update=changes), [answer] if answer else [])
 
     def _made(
         self, fact: type[Fact], span: str, parent: str | None, fields: Mapping[str, Any]
@@ -360,16 +329,6 @@ class Scribe:
             "trace_id": self.trace_id,
             "timestamp_ns": self._began_ns + max(0, timestamp_ns - self.clock_ns),
         }
-
-    def _put(self, fact: Fact, blobs: list[Blob]) -> None:
-        self._keep(blobs)
-        self.flush()
-        self.sink.write(fact, blobs)
-        self.facts.append(fact)
-
-    def _keep(self, blobs: Sequence[Blob]) -> None:
-        for blob in blobs:
-            self.blobs[blob.digest] = blob
 
 
 def _payloads_of(fact: Fact, blobs: Mapping[str, str]) -> list[tuple[str, Payload]]:

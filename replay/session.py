@@ -120,8 +120,8 @@ class Session:
         return self._result(ended, stopped)
 
     def _result(self, ended: Exit, stopped: Stopped | None) -> SessionResult:
-        self._scribe.flush()
-        facts = list(self._scribe.facts)
+        self._scribe.ledger.flush()
+        facts = list(self._scribe.ledger.facts)
         if self._scribe.end_fact is not None:
             facts.append(self._scribe.end_fact)
         return SessionResult(
@@ -130,7 +130,7 @@ class Session:
             answered=tuple(self._answered),
             findings=tuple(self._findings),
             facts=tuple(facts),
-            blobs=self._scribe.blobs,
+            texts=self._scribe.ledger.texts,
             endless=isinstance(stopped, Endless),
             reached=isinstance(stopped, Reached),
         )
@@ -185,7 +185,6 @@ class Session:
             call, message["argument"], message.get("contract")
         )
         around = self._surroundings.inside(call.parent_span_id)
-        self._surroundings.begin_call(span, call.actor, around)
         if self._scribe.over:
             return refusal("the replay is over")
         asked = AskedCall(
@@ -202,9 +201,10 @@ class Session:
         said = self._answer_tool(asked)
         answer = self._given[span][0]
         if not is_plain(said, answer):
-            self._scribe.flush()  # a body may run now
+            self._surroundings.begin_call(span, call.actor, around)
+            self._scribe.ledger.flush()  # a body may run now
             return said
-        del self._given[span]
+        del self._given[span], self._asked[span]
         after_ns, fields = said["latency_ns"], self._fields(span, answer)
         self._scribe.end_call(call, said["value"], after_ns=after_ns, fields=fields)
         return {"do": "return", "told": True, "value": said["value"], "latency_ns": after_ns}
@@ -251,7 +251,7 @@ class Session:
 
     def _keep_to_span(self) -> None:
         if self._span.until is not None:
-            so_far = trajectory_of(self._scribe.facts, self._scribe.blobs)
+            so_far = trajectory_of(self._scribe.ledger.facts, self._scribe.ledger.texts)
             self._span.end_after(len(so_far.decisions))
 
     def _call(self, asked: AskedCall) -> Answer:

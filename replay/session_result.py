@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,8 +12,7 @@ from typing import Any
 from replay.answering import Answered
 from replay.isolation import Exit
 from tracekit.assembly import build
-from tracekit.drafts import Draft
-from tracekit.events import Blob, Fact
+from tracekit.events import FACT, Blob, Fact
 from tracekit.rows import rows_from_facts
 from tracekit.trajectory import Trajectory
 
@@ -28,9 +27,10 @@ class SessionResult:
     answered: tuple[Answered, ...]
     findings: tuple[dict[str, Any], ...]
     """What the walls refused."""
-    facts: tuple[Fact | Draft, ...] = field(repr=False)
-    """What was recorded of it."""
-    blobs: Mapping[str, Blob] = field(repr=False)
+    facts: tuple[Fact | bytes, ...] = field(repr=False)
+    """What was recorded of it; see ``replay.ledger``."""
+    texts: Mapping[str, bytes] = field(repr=False)
+    """Digest → the text of a blob of it."""
     endless: bool = False
     """Whether it was ended because the planner never stopped."""
     reached: bool = False
@@ -39,16 +39,19 @@ class SessionResult:
     @cached_property
     def trajectory(self) -> Trajectory | None:
         """What it did and saw; None where the planner did not even begin."""
-        return trajectory_of(self.facts, self.blobs) if self.facts else None
+        return trajectory_of(self.facts, self.texts) if self.facts else None
 
 
-def trajectory_of(
-    facts: tuple[Fact | Draft, ...] | list[Fact | Draft], blobs: Mapping[str, Blob]
-) -> Trajectory:
+def trajectory_of(facts: Iterable[Fact | bytes], texts: Mapping[str, bytes]) -> Trajectory:
     """Build the trajectory of what was recorded of one run."""
+
+    def load(digest: str) -> Blob | None:
+        data = texts.get(digest)
+        return None if data is None else Blob(digest, "application/json", data)
+
     with _nothing_collected():
-        made = (fact.fact() if isinstance(fact, Draft) else fact for fact in facts)
-        return build(rows_from_facts(made), blobs.get)
+        made = (FACT.validate_json(f) if isinstance(f, bytes) else f for f in facts)
+        return build(rows_from_facts(made), load)
 
 
 @contextmanager

@@ -111,17 +111,16 @@ class Journal:
         """Append a fact that is no model yet; else as ``write``."""
         self.append(_fact_line(draft), draft.timestamp_ns, blobs)
 
-    def write_all(self, facts: Sequence[Fact | Draft], blobs: Sequence[Blob]) -> None:
-        """Append several facts in one go, and those of ``blobs`` that the file lacks.
+    def write_all(self, lines: Sequence[bytes], at_ns: int, blobs: Sequence[Blob]) -> None:
+        """Append the lines of several facts in one go, and those of ``blobs`` that the file lacks.
 
         Raises:
             OSError: they could not be written; none of them counts as written.
         """
-        lines = b"".join(map(_fact_line, facts))
         with self._lock:
-            self._append_carefully(lines, facts[-1].timestamp_ns, blobs)
-            self._written += len(facts) - 1
-            self._appended += len(facts) - 1
+            self._append_carefully(b"".join(lines), at_ns, blobs)
+            self._written += len(lines) - 1
+            self._appended += len(lines) - 1
             appended = self._appended
         if self._durability == "disk":
             self._sync(appended)

@@ -58,13 +58,19 @@ class MemorySink:
 
 
 class NowhereSink:
-    """Takes facts and keeps none: for a process whose recording is switched off."""
+    """Takes facts and keeps none: where nothing is to be recorded."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
 
     def stamp(self) -> tuple[str, int]:
-        """Name no writer."""
-        return "nowhere", 0
+        """Name no writer; facts that are kept elsewhere have an order all the same."""
+        return "nowhere", next(self._numbers)
 
     def write(self, fact: Fact, blobs: Sequence[Blob]) -> None:
+        """Keep nothing."""
+
+    def write_all(self, lines: Sequence[bytes], at_ns: int, blobs: Sequence[Blob]) -> None:
         """Keep nothing."""
 
     def close(self) -> None:

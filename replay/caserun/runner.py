@@ -39,7 +39,7 @@ from tracekit.redact import (
     load_key,
 )
 from tracekit.settings import redaction_rules
-from tracekit.sink import MemorySink
+from tracekit.sink import NowhereSink
 from tracekit.trajectory import Trajectory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -166,7 +166,7 @@ class CaseRunner:
             return self._not_run(case, f"needs a live model: {error.message}")
         answers = CaseAnswers(case, model=model, live=live, deciding=self.deciding)
         scribe = Scribe(
-            MemorySink(),
+            NowhereSink(),
             self._redactor,
             clock_ns=_clock_ns(case),
             run_fields={
