@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -177,6 +178,24 @@ def test_the_bar_counts_what_is_to_be_looked_at(monkeypatch: pytest.MonkeyPatch)
         interrupted()
     assert "2/3 1 to look at" in terminal.getvalue()
     assert "interrupted; 2 runs are done: go on with --resume" in terminal.getvalue()
+
+
+def test_what_is_done_when_the_command_is_told_to_end_is_kept(
+    shop: Store, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(bar: _Bar, outcome: RunOutcome, done: int, total: int) -> None:
+        bar._done = done
+        if done == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(_Bar, "advance", end)
+    result = call("buy", "--limit", "4")
+
+    assert result.exit_code == 143
+    assert result.stderr == "interrupted; 2 runs are done: go on with --resume\n"
+    assert len(replays(shop)) == 2
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 # --- what is told ---------------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HOW = ("jobs", "resume", "junit")
+_TERMINATED = 128 + signal.SIGTERM
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ def replay_chosen(
     if junit is not None and not Path(junit).absolute().parent.is_dir():
         raise UsageError(f"--junit {junit}: there is no such folder")
     opened = open_for_reading(store)
-    with _Bar() as bar:
+    with _ending_in_order(), _Bar() as bar:
         result = replay_many(
             chosen.query, planner=planner, store=opened, options=options, jobs=chosen.jobs,
             resume=chosen.resume, progress=bar.advance,
@@ -147,6 +150,20 @@ def _tell(result: ManyResult, *, as_json: bool) -> None:
         click.echo(rest)
 
 
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Take a request to terminate as an interruption, so that what is done is kept."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(_TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class _Bar:
     """A progress bar on a terminal's stderr; nothing anywhere else."""
 
@@ -176,7 +193,7 @@ class _Bar:
     ) -> None:
         if self._progress is not None:
             self._progress.stop()
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt | SystemExit):
             runs = "1 run" if self._done == 1 else f"{self._done:,} runs"
             click.echo(f"interrupted; {runs} are done: go on with --resume", err=True)
 
