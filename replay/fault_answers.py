@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from replay.answering import PromptAnswer
+from replay.answering import Endless, PromptAnswer
 from replay.arranged import ArrangedAnswers
 from replay.faults import PlacedFault, emptied, fail_call
 from replay.matching import Answer, AskedCall, AskedPrompt
 from replay.result import Finding, Verdict
-from replay.session import SessionResult
+from replay.session import MAX_CALLS, SessionResult
 
 
 class FaultyAnswers(ArrangedAnswers):
@@ -49,6 +49,8 @@ class FaultyAnswers(ArrangedAnswers):
     def prompt(self, asked: AskedPrompt, *, provider: str | None) -> PromptAnswer:
         """Answer a request to a model, or let it go wrong."""
         self._requests += 1
+        if self._requests > MAX_CALLS:
+            raise Endless(f"the planner has not stopped after {MAX_CALLS:,} requests to a model")
         placed = self._next(asked.name, "model")
         if placed is None:
             kept, self._kept_back = self._kept_back, None
@@ -98,11 +100,15 @@ class FaultyAnswers(ArrangedAnswers):
             for f in findings
             if f.kind == "planner" and (doubt is None or f.after <= doubt)
         ]
-        if failed and met and done.stopped is None and not _unrecorded(done):
+        if failed and met and (done.stopped is None or done.endless) and not _unrecorded(done):
             return Verdict("fail", tuple(failed))
-        unmet = [str(placed) for placed in self._faults if placed not in self._injected.values()]
+        unmet = [placed for placed in self._faults if placed not in self._injected.values()]
         if unmet:
-            reasons = tuple(f"the planner never came to fault {placed}" for placed in unmet)
+            reasons = (
+                f"the planner never came to fault {placed}"
+                + ("; it asked no model" if placed.request and not self._requests else "")
+                for placed in unmet
+            )
             return Verdict("not evaluated", (*reasons, *verdict.reasons))
         return verdict
 

@@ -163,13 +163,13 @@ def _global_generators(made: Held) -> Iterator[None]:
     random._inst.seed(f"{made.seed}/shared")  # behind random.random
     if arrays is not None:
         arrays.seed(made.seeds.getrandbits(32))
-    last = vars(uuid).get("_last_timestamp")
-    vars(uuid)["_last_timestamp"] = None
+    last = {n: v for n, v in vars(uuid).items() if n.startswith("_last_timestamp")}
+    vars(uuid).update(dict.fromkeys(last))
     try:
         yield
     finally:
         random.setstate(state)
-        vars(uuid)["_last_timestamp"] = last
+        vars(uuid).update(last)
         if arrays is not None:
             arrays.set_state(array_state)
 
@@ -208,7 +208,7 @@ def _doors() -> Iterator[tuple[Any, str, object]]:
     yield time, "sleep", _sleep(time.sleep)
     yield from ((time, name, made) for name, made in _calendars().items())
     for owner, name in ((os, "urandom"), (random, "_urandom"), (os, "getrandom")):
-        if hasattr(owner, name):
+        if hasattr(owner, name):  # not every system has the last
             yield owner, name, _random_bytes(getattr(owner, name))
     yield random.Random, "seed", _seed(random.Random.seed)
     yield random, "seed", lambda a=None, version=2: random._inst.seed(a, version)

@@ -139,6 +139,41 @@ def test_a_fault_that_the_planner_never_came_to_says_nothing(store: Path) -> Non
     )
 
 
+def test_a_planner_that_asks_again_for_ever_is_ended_and_fails(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replay.fault_answers.MAX_CALLS", 200)
+    result = replay(store, "stubborn", "think=429:1s")
+
+    assert result.verdict.kind == "fail"
+    assert result.verdict.reasons[0] == (
+        "with think=429:1s: the planner has not stopped after 200 requests to a model"
+    )
+
+
+def test_a_planner_that_decides_is_told_in_its_history(store: Path) -> None:
+    told: list[Any] = []
+
+    def decide(history: list[Any], tools: list[Any]) -> Any:
+        told.extend(message["error"] for message in history if message.get("error"))
+        asked = sum(message["role"] == "assistant" for message in history)
+        call = {"tool": "find", "arguments": {"parcel": 7}}
+        return {"calls": [call]} if asked < 2 else {"answer": "at the depot"}
+
+    options = ReplayOptions(isolation="guard", faults=(PlacedFault.parse("find#1=timeout:9s"),))
+    result = replay_run(RUN, planner=decide, store=store, options=options)
+
+    assert told[0] == "TimeoutError: timed out after 9s"
+    assert steps(result) == [("find", "simulate"), ("find", "exact")]
+    assert result.verdict.kind == "inconclusive"
+
+    options = ReplayOptions(isolation="guard", faults=(PlacedFault.parse("1=timeout"),))
+    result = replay_run(RUN, planner=decide, store=store, options=options)
+    assert result.verdict.reasons[0] == (
+        "the planner never came to fault 1=timeout; it asked no model"
+    )
+
+
 def test_a_fault_that_the_reply_has_no_place_for_ends_the_replay(store: Path) -> None:
     result = replay(store, "careful", "2=duplicate")
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 import tracekit
 from fixtures.agents import clerk
 from replay import ReplayOptions, ReplayResult, replay_run, scripted
+from replay.faults import Fault, model_error
+from tracekit.canonical import Encoded, decode, encode
 from tracekit.errors import PlannerSignatureError, UsageError
+from tracekit.integrations.openai import instrument
 
 RUN = "clerk-run"
 HALF = clerk.WORDS[: len(clerk.WORDS) // 2]
@@ -175,6 +179,15 @@ def test_a_script_that_cannot_answer_ends_the_replay_and_says_nothing_of_the_pla
 def test_what_is_no_script_is_told_before_anything_is_asked(store: Path) -> None:
     with pytest.raises(PlannerSignatureError, match="a script of type int answers nothing"):
         replay(store, "chat", "NOT_A_SCRIPT")
+
+
+def test_a_recorded_429_keeps_how_long_it_asked_to_wait() -> None:
+    instrument()
+    kept = encode(model_error(Fault.parse("429:2.5s")))
+    again = decode(Encoded(kept.value, kept.types))
+
+    assert isinstance(again, openai.RateLimitError)
+    assert again.response.headers["retry-after"] == "2.5"
 
 
 def test_a_script_says_what_is_wrong_with_it_when_it_is_written() -> None:
