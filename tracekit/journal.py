@@ -31,7 +31,7 @@ from tracekit import conditions
 from tracekit.canonical import JsonValue
 from tracekit.drafts import Draft
 from tracekit.events import SCHEMA_VERSION, Blob, Fact, LossNoted
-from tracekit.journal_reading import BLOB_HEAD, JSON, JSON_PAYLOAD, JournalContent
+from tracekit.journal_reading import BLOB_HEAD, JSON, JSON_PAYLOAD, JournalContent, open_journal
 from tracekit.sampling import KEEP_ALL, Sampling
 
 Durability = Literal["os", "disk"]
@@ -386,8 +386,8 @@ def _blob_line(blob: Blob) -> bytes:
 def owner_alive(path: Path) -> bool:
     """Whether the process that writes ``path`` still lives (it holds the lock)."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        fd = open_journal(path)
+    except OSError:
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -2,10 +2,15 @@
 
 A torn or damaged line costs itself alone: it is named, and the rest is read. A blob counts only if
 it is what its digest says. What writes the lines stands in ``journal``.
+
+Who records may put anything into the folder, so what is no file is never waited for nor followed.
 """
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from base64 import b64decode
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -42,9 +47,36 @@ class JournalContent:
     """One sentence for each line that could not be read."""
 
 
+def open_journal(path: Path) -> int:
+    """Open a journal for reading; a pipe or a folder is refused at once, and no link is followed.
+
+    Raises:
+        OSError: it is gone, it is no file, or it cannot be opened.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is no file", str(path))
+    return fd
+
+
+def read_data(path: Path) -> bytes:
+    """Read the bytes of a journal.
+
+    Raises:
+        OSError: as for ``open_journal``, or the disk could not give them.
+    """
+    with open(open_journal(path), "rb") as file:
+        return file.read()
+
+
 def read_journal(path: Path) -> JournalContent:
-    """Read ``path``; a torn or damaged line is named in ``damage`` and the rest is read."""
-    lines = path.read_bytes().split(b"\n")
+    """Read ``path``; a torn or damaged line is named in ``damage`` and the rest is read.
+
+    Raises:
+        OSError: nothing of it can be read.
+    """
+    lines = read_data(path).split(b"\n")
     return read_lines(path.name, enumerate(lines, 1), last=len(lines))[0]
 
 
@@ -121,4 +153,19 @@ def _checked(digest: str, media_type: str, data: bytes) -> Blob:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        return _fault_of_a_field(error)
     return (str(error).splitlines() or [type(error).__name__])[0][:120]
+
+
+def _fault_of_a_field(error: ValidationError) -> str:
+    """Name the first field that the model refuses, and why; never what stands in it."""
+    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    if fault["type"].startswith("union_tag"):
+        return "its kind of fact is not known here"
+    field = ".".join(map(str, fault["loc"][1:]))[:60]
+    told = {"missing": f"it has no field {field!r}"}
+    told["extra_forbidden"] = f"its field {field!r} is not known here"
+    return told.get(
+        fault["type"], f"its field {field!r}: {fault['msg'][:1].lower()}{fault['msg'][1:80]}"
+    )

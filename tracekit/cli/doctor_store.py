@@ -16,6 +16,7 @@ from tracekit.limits import size_of
 from tracekit.settings import read_environment
 from tracekit.store import Store, open_store
 from tracekit.store.folder import Folder
+from tracekit.store.live import journals
 from tracekit.store.places import is_database, journal_folder
 from tracekit.store.sifting import dropped_from
 
@@ -56,7 +57,7 @@ def examine_store(told: Diagnosis, path: Path) -> None:
     told.facts |= {
         "holds": f"{runs:,} runs, {events:,} events; {form}; schema"
         f" {_folder(store).schema_version}",
-        "journals": _journals(told, path),
+        "journals": _journals(told, _folder(store), path),
         "size": _size(told, path),
     }
     if batches > _MANY_BATCHES:
@@ -69,15 +70,15 @@ def examine_store(told: Diagnosis, path: Path) -> None:
     _clock(told, store)
 
 
-def _journals(told: Diagnosis, path: Path) -> str:
-    journals = sorted(journal_folder(path).glob("*.jsonl"))
-    gone = [journal for journal in journals if not owner_alive(journal)]
+def _journals(told: Diagnosis, folder: Folder, path: Path) -> str:
+    found = journals(folder)
+    gone = [journal for journal in found if not owner_alive(journal)]
     if gone:
         told.advice.append(
             f"journals whose process is gone and that nobody has moved yet: {len(gone)}; a command"
             f" that reads moves them, and so does: tracekit compact --store {path}"
         )
-    return f"{len(journals)}, of which {len(journals) - len(gone)} are being written"
+    return f"{len(found)}, of which {len(found) - len(gone)} are being written"
 
 
 def _size(told: Diagnosis, path: Path) -> str:

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from tracekit.canonical import digest_bytes
 from tracekit.events import Blob, Fact
-from tracekit.journal_reading import BLOB_HEAD, JSON, JSON_PAYLOAD, JournalContent, read_lines
+from tracekit.journal_reading import (
+    BLOB_HEAD,
+    JSON,
+    JSON_PAYLOAD,
+    JournalContent,
+    read_data,
+    read_lines,
+)
 from tracekit.store.alike import Alike, Bytes, Numbers, alike_in
 
 _HEAD = np.frombuffer(BLOB_HEAD + digest_bytes(b"").encode() + JSON_PAYLOAD, np.uint8)
@@ -63,7 +70,7 @@ class Bulk:
 
 def read_in_bulk(path: Path) -> Bulk:
     """Read ``path``; it says what ``read_journal`` says."""
-    data = path.read_bytes()
+    data = read_data(path)
     every = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(every == ord("\n"))
     starts = np.concatenate(([0], ends + 1))

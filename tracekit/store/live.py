@@ -6,9 +6,11 @@ not grown is not read again.
 
 from __future__ import annotations
 
+import os
+import stat
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tracekit.events import SCHEMA_VERSION, Blob, Event
@@ -39,36 +41,74 @@ class LiveReader:
     _contents: dict[Path, tuple[_Stamp, JournalContent]] = field(default_factory=dict)
     _live: Live = field(default_factory=Live)
     _seen: tuple[tuple[Path, _Stamp], ...] = ()
+    _lost: tuple[Problem, ...] = ()
 
     def read(self) -> Live:
         """Read what the journals say now."""
         stamps: list[tuple[Path, _Stamp]] = []
+        lost = _no_files(self.folder)
         for path in journals(self.folder):
-            content = self._content(path)
-            if content is not None:
-                stamps.append((path, self._contents[path][0]))
+            try:
+                stamps.append((path, self._read(path)))
+            except FileNotFoundError:  # settled meanwhile: its rows are in Parquet
+                continue
+            except OSError as error:
+                lost.append(_unreadable(path, error))
         if tuple(stamps) != self._seen:
             paths = [path for path, _ in stamps]
             self._contents = {path: self._contents[path] for path in paths}
             self._live = join({path: self._contents[path][1] for path in paths})
             self._seen = tuple(stamps)
-        return self._live
+        return replace(self._live, problems=(*lost, *self._live.problems)) if lost else self._live
 
-    def _content(self, path: Path) -> JournalContent | None:
-        try:
-            status = path.stat()
-            stamp = (status.st_size, status.st_mtime_ns)
-            known = self._contents.get(path)
-            if known is None or known[0] != stamp:
-                self._contents[path] = (stamp, read_journal(path))
-            return self._contents[path][1]
-        except FileNotFoundError:  # settled meanwhile: its rows are in Parquet
-            return None
+    def _read(self, path: Path) -> _Stamp:
+        """Read a journal unless that was done already; tell how it looked before."""
+        status = path.stat(follow_symlinks=False)
+        stamp = (status.st_size, status.st_mtime_ns)
+        known = self._contents.get(path)
+        if known is None or known[0] != stamp:
+            self._contents[path] = (stamp, read_journal(path))
+        return stamp
 
 
 def journals(folder: Folder) -> list[Path]:
-    """List the journals, oldest name first."""
-    return sorted(folder.journals.glob("*.jsonl"))
+    """List the journals, oldest name first; what is no file is none."""
+    return [path for path, mode in _entries(folder.journals) if stat.S_ISREG(mode)]
+
+
+def _entries(folder: Path) -> list[tuple[Path, int]]:
+    """List what is named like a journal, and its mode."""
+    found: list[tuple[Path, int]] = []
+    for path in sorted(folder.glob("*.jsonl")):
+        try:
+            found.append((path, os.lstat(path).st_mode))
+        except OSError:  # gone meanwhile
+            continue
+    return found
+
+
+def _no_files(folder: Folder) -> list[Problem]:
+    """Name what is named like a journal and cannot be one."""
+    return [
+        Problem(
+            f"journal/{path.name}",
+            f"it is a {_kind(mode)}, and a journal is a file; it is passed over. Look at it, then"
+            " remove it",
+            "nothing that was recorded here",
+        )
+        for path, mode in _entries(folder.journals)
+        if not stat.S_ISREG(mode)
+    ]
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "folder", stat.S_IFLNK: "link", stat.S_IFIFO: "pipe"}
+    return kinds.get(stat.S_IFMT(mode), "socket or device")
+
+
+def _unreadable(path: Path, error: OSError) -> Problem:
+    what = f"it cannot be read ({error.strerror or type(error).__name__})"
+    return Problem(f"journal/{path.name}", what, "what it holds, until it can be read")
 
 
 def join(contents: Mapping[Path, JournalContent]) -> Live:
@@ -108,7 +148,11 @@ def set_aside(folder: Folder) -> list[Problem]:
     """Name what settled journals held that nobody could read."""
     problems: list[Problem] = []
     for path in sorted(folder.damaged.glob("*.jsonl")):
-        what, lost = _told(read_journal(path).damage or ["nobody could read it"])
+        try:
+            damage = read_journal(path).damage
+        except OSError as error:
+            damage = [f"it cannot be read ({error.strerror or type(error).__name__})"]
+        what, lost = _told(damage or ["nobody could read it"])
         advice = "its other lines are in the store. Look at it, then remove it"
         problems.append(Problem(folder.relative(path), f"{what}; {advice}", lost))
     return problems

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -149,8 +150,9 @@ def names_table(names: Iterable[str]) -> pa.Table:
 def lines_set_aside(folder: Folder, runs: Iterable[str]) -> tuple[str, ...]:
     """Name the damaged journals that hold lines of any of ``runs``."""
     gone = set(runs)
-    return tuple(
-        folder.relative(path)
-        for path in sorted(folder.damaged.glob("*.jsonl"))
-        if any(fact.run_id in gone for fact in read_journal(path).facts)
-    )
+    found: list[str] = []
+    for path in sorted(folder.damaged.glob("*.jsonl")):
+        with suppress(OSError):  # whoever reads the store names it
+            if any(fact.run_id in gone for fact in read_journal(path).facts):
+                found.append(folder.relative(path))
+    return tuple(found)

@@ -14,6 +14,7 @@ from tracekit.canonical import JsonValue, parse_json
 from tracekit.chains import is_link, load_with_bases, references, value_of
 from tracekit.errors import InvalidJson
 from tracekit.events import Blob, Event
+from tracekit.journal_reading import read_data
 from tracekit.redact import Redactor, Rules, UnkeyedTagger
 from tracekit.store.finding import named_blobs
 from tracekit.store.places import journal_folder
@@ -157,10 +158,13 @@ class Scan:
         folder = journal_folder(self.store.path)
         damaged = (folder if folder.suffix == ".journal" else folder.parent) / "damaged"
         for path in sorted(damaged.glob("*.jsonl")):
-            with path.open(encoding="utf-8", errors="replace") as lines:
-                for number, line in enumerate(lines, 1):
-                    for kind, _ in self._found(_parsed(line), ""):
-                        yield Leak(kind, None, None, f"damaged/{path.name}:{number}")
+            try:
+                lines = read_data(path).decode("utf-8", "replace").splitlines()
+            except OSError:  # it is named as damage
+                continue
+            for number, line in enumerate(lines, 1):
+                for kind, _ in self._found(_parsed(line), ""):
+                    yield Leak(kind, None, None, f"damaged/{path.name}:{number}")
 
     def _found(self, value: JsonValue, place: str) -> Iterator[tuple[str, str]]:
         for finding in self._redactor.scan(value):

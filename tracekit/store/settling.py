@@ -20,7 +20,7 @@ from pathlib import Path
 from tracekit.conditions import Conditions
 from tracekit.events import SCHEMA_VERSION, Blob, Event, Fact
 from tracekit.journal import owner_alive, part_of, writer_of
-from tracekit.journal_reading import JournalContent
+from tracekit.journal_reading import JournalContent, open_journal
 from tracekit.store.bulk import Bulk, read_in_bulk
 from tracekit.store.folder import Folder, locked, make_folder, publish
 from tracekit.store.live import join, journals
@@ -147,12 +147,20 @@ def _in_turn(claims: ExitStack, present: list[Path], wanted: Container[Path]) ->
         if writer_of(path) in waits:
             continue
         if path in wanted and claims.enter_context(_claimed(path)):
-            bulk = read_in_bulk(path)
-            if bulk.content.schema_version <= SCHEMA_VERSION:
+            bulk = _readable(path)
+            if bulk is not None and bulk.content.schema_version <= SCHEMA_VERSION:
                 bulks[path] = bulk
         if path not in bulks:
             waits.add(writer_of(path))
     return bulks
+
+
+def _readable(path: Path) -> Bulk | None:
+    """Read a journal; None where the disk does not give it: whoever reads names it."""
+    try:
+        return read_in_bulk(path)
+    except OSError:
+        return None
 
 
 def _is_open(row: Event) -> bool:
@@ -166,8 +174,8 @@ def _claimed(path: Path) -> Iterator[bool]:
     An empty one may belong to a process that has made it and is about to lock it.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        fd = open_journal(path)
+    except OSError:  # gone, or whoever reads names it
         yield False
         return
     try:
