@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from replay.isolation import Exit
 from replay.matching import Answer, AskedCall, AskedPrompt
 from replay.scribe import Scribe
 from tracekit.canonical import JsonValue
@@ -16,6 +17,8 @@ from tracekit.contract import Contract
 from tracekit.trajectory import Observation
 
 How = Literal["answer", "execute", "script", "fault"]
+Compare = Callable[[Observation], None]
+"""Takes note of what a model would have replied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class PromptAnswer:
     answer: Answer
     fault: Mapping[str, str] = field(default_factory=dict)
     """What goes wrong with the reply, as a ``replay.faults.Fault``; empty where nothing does."""
+    compare: Compare | None = None
+    """Is told what the scripted model says to it, which is not what the planner is given."""
     attributes: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
@@ -38,6 +43,15 @@ class Turn:
 
     content: JsonValue
     tainted: bool
+
+
+class Isolated(Protocol):
+    """Where a planner runs: a child process, or this one."""
+
+    def run(
+        self, request: dict[str, Any], handle: Callable[[dict[str, Any]], dict[str, Any] | None]
+    ) -> Exit:
+        """Run the planner once."""
 
 
 class Answerer(Protocol):

@@ -10,6 +10,7 @@ from replay.matching import Answer
 from tracekit.canonical import JsonValue, json_text
 from tracekit.contract import EFFECTS
 from tracekit.events import Effect
+from tracekit.redact import Redactor
 from tracekit.trajectory import Observation
 
 
@@ -134,3 +135,11 @@ def refusal(why: str) -> dict[str, Any]:
         "effect": "unknown",
         "fields": {},
     }
+
+
+def proposed_reply(said: Mapping[str, Any], redactor: Redactor) -> Observation:
+    """What a scripted model would have said: ``value``, or ``error`` and ``message``."""
+    if "error" in said:
+        message = str(redactor.redact(said["message"]).value)
+        return Observation(is_error=True, error_type=str(said["error"]), error_message=message)
+    return Observation(redactor.redact(said["value"]).value, "captured")

@@ -79,7 +79,17 @@ class ReplayOptions:
             )
         if self.bindings and self.mode == "locked":
             raise UsageError("nothing is made for a locked planner: it only proposes")
-        if self.self_test and self.baseline is None and self.model == "live":
+        if self.self_test and self.baseline is None:
+            self._check_repeatable()
+
+    def _check_repeatable(self) -> None:
+        """Refuse to put to the test what is not the same again, or would really happen again."""
+        if self.bindings or self.policies.live:
+            raise UsageError(
+                "a self-test replays again, and the tools that really run would run again",
+                hint="give --baseline: the calls of the old planner are answered by the record",
+            )
+        if self.model == "live":
             raise UsageError(
                 "a self-test needs a model that says the same again, and a live one may not",
                 hint="give --baseline: the prompts of the old planner are answered by the record",

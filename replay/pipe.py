@@ -13,8 +13,9 @@ import builtins
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from replay.errortext import text_of
 from tracekit import conditions, guard
-from tracekit.canonical import Encoded, Stream, decode
+from tracekit.canonical import Encoded, Stream, decode, encode
 from tracekit.errors import NotRecorded, NotReplayable, RecordedError, WriteBlocked
 from tracekit.events import Blob, Fact
 
@@ -97,6 +98,8 @@ class PipeAnswerer:
         conditions.current().advance(int(answer.get("latency_ns", 0)))
         fault = None
         fields = answer.get("fields", {})
+        if answer.get("propose"):
+            self._propose(question)
         if answer["do"] == "script":
             outcome, fault = self._scripted(question, fields)
         else:
@@ -162,6 +165,19 @@ class PipeAnswerer:
         except Exception as error:  # noqa: BLE001  # a scripted fault is the model's answer
             return guard.Raised(error, fields), None
         return guard.Served(given.value, fields), given.fault
+
+    def _propose(self, question: guard.Question) -> None:
+        """Tell what the script says, which is compared with the recorded reply."""
+        outcome, fault = self._scripted(question, {})
+        reply: dict[str, Any]
+        if isinstance(outcome, guard.Raised):
+            reply = {"error": type(outcome.error).__name__, "message": text_of(outcome.error)}
+        elif fault is not None:
+            reply = {"error": fault.kind, "message": str(fault)}
+        else:
+            assert isinstance(outcome, guard.Served)
+            reply = {"value": encode(outcome.value).value}
+        self._channel.ask({"proposed": question.operation.span_id, "reply": reply})
 
     def _faulty(
         self,

@@ -4,22 +4,24 @@ The parent's half of the conversation with the planner's process. Messages that 
 ``{"fact", "blobs"}`` tells what the planner does; ``{"ask": span}`` asks what becomes of the call
 that the fact of ``span`` announced; ``{"call", "argument"}`` does both for a call of plain
 arguments, whose end is recorded with the answer; ``{"decision": {...}}`` proposes the next action
-of a planner that only decides; ``{"tag": [kind, secret]}`` asks for a placeholder; ``{"finding":
-{...}}`` reports what a wall refused; ``{"halt": reason}`` ends it. Who answers, a tape or a case,
-is an ``Answerer``.
+of a planner that only decides; ``{"proposed": span}`` tells what a script would reply; ``{"tag":
+[kind, secret]}`` asks for a placeholder; ``{"finding": {...}}`` reports what a wall refused;
+``{"halt": reason}`` ends it. Who answers, a tape or a case, is an ``Answerer``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from replay.answering import (
     WHOLE,
     Answered,
     Answerer,
+    Compare,
     Endless,
     How,
+    Isolated,
     PromptAnswer,
     Reached,
     Span,
@@ -33,6 +35,7 @@ from replay.messages import (
     announced,
     assistant_message,
     is_plain,
+    proposed_reply,
     provider_message,
     refusal,
     reply,
@@ -74,15 +77,6 @@ MAX_CALLS = 10_000
 """Of an agent, whose loops are its own."""
 
 
-class Isolated(Protocol):
-    """Where a planner runs: a child process, or this one."""
-
-    def run(
-        self, request: dict[str, Any], handle: Callable[[dict[str, Any]], dict[str, Any] | None]
-    ) -> Exit:
-        """Run the planner once."""
-
-
 class Session:
     """One conversation; ``run`` has it."""
 
@@ -97,6 +91,7 @@ class Session:
         self._surroundings = Surroundings()
         self._values: dict[str, JsonValue] = {}
         self._given: dict[str, tuple[Answer, How]] = {}
+        self._compare: dict[str, Compare] = {}
         self._asked: dict[str, AskedCall] = {}
         self._answered: list[Answered] = []
         self._findings: list[dict[str, Any]] = []
@@ -150,6 +145,10 @@ class Session:
             return {"tag": self._scribe.redactor.tagger.tag(str(kind), str(secret))}
         if "finding" in message:
             self._findings.append({**message["finding"], "after": len(self._answered)})
+        if "proposed" in message:
+            told = proposed_reply(message["reply"], self._scribe.redactor)
+            self._compare.pop(str(message["proposed"]))(told)
+            return {}
         if "halt" in message:
             raise Stopped(str(message["halt"]))
         return None
@@ -295,6 +294,9 @@ class Session:
         if made.how == "answer":
             said = self._reply(made.answer, begun.actor, "pure")
         said["client"] = begun.provider is not None
+        if made.compare is not None:
+            self._compare[begun.span_id] = made.compare
+            said["propose"] = True
         return {**said, "fault": dict(made.fault)} if made.fault else said
 
     def _reply(self, answer: Answer, tool: str, effect: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ model or by a script, as the user chose; the user's turns come from the record t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from replay.locked import Lock, as_proposal
@@ -17,7 +18,7 @@ from replay.result import PROMPT_CHANGED, LockedDecision
 from replay.session import PromptAnswer, Stopped, Turn, tool_message
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
-from tracekit.trajectory import Decision, Message, Observation, Trajectory
+from tracekit.trajectory import Decision, Message, ModelCall, Observation, Trajectory
 
 ModelMode = Literal["recorded", "live", "scripted", "positional"]
 MODEL_MODES: tuple[ModelMode, ...] = ("recorded", "live", "scripted", "positional")
@@ -130,13 +131,18 @@ class TapeAnswers:
     def _lock(self, asked: AskedPrompt, provider: str | None) -> PromptAnswer:
         """Compare what the new prompt proposes with the record, and return the recorded reply."""
         recorded = self.lock.request(asked, provider)
-        self.lock.compare_reply(recorded, self._proposal(asked, provider))
         answer = Answer("exact", recorded.reply, recorded=recorded.event_id, explanation="locked")
+        if self._model_mode == "scripted":
+            return PromptAnswer("answer", answer, compare=partial(self._compare, recorded))
+        self.lock.compare_reply(recorded, self._proposal(asked, provider))
         return PromptAnswer("answer", answer)
 
+    def _compare(self, recorded: ModelCall, reply: Observation) -> None:
+        self.lock.compare_reply(recorded, proposal_of_reply(reply))
+
     def _proposal(self, asked: AskedPrompt, provider: str | None) -> JsonValue:
-        if self._model_mode in ("scripted", "positional"):
-            raise Stopped(f"cannot lock: --model {self._model_mode} proposes nothing of its own")
+        if self._model_mode == "positional":
+            raise Stopped("cannot lock: --model positional proposes nothing of its own")
         if self._model_mode == "recorded":
             answer = self.player.prompt(asked)
             reply = answer.observation if answer else None

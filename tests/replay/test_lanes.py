@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import tracekit
 from replay import ReplayOptions, ReplayResult, replay_run
+from replay.matching import Policies
 from replay.selftest import changed_observation, replace_observation
 from replay.summary import summarise
 from tests.replay.tape_kit import call, failed, record
@@ -235,6 +236,11 @@ def test_a_candidate_that_asks_for_nothing_is_not_evaluated_whatever_the_baselin
 def test_a_self_test_with_a_live_model_needs_a_baseline() -> None:
     with pytest.raises(UsageError, match="may not"):
         ReplayOptions(model="live", self_test=True)
+
+
+def test_a_self_test_makes_no_tool_really_run_again() -> None:
+    with pytest.raises(UsageError, match="would run again"):
+        ReplayOptions(self_test=True, policies=Policies(live=frozenset({"stock"})))
 
 
 def test_the_old_planner_asks_no_live_model() -> None:

@@ -123,6 +123,10 @@ async def shuffled_crowd(question):
     said = await asyncio.gather(*(helper(f"{question}{n}") for n in (2, 0, 1)))
     more = await asyncio.gather(*(judge(one) for one in reversed([said[1], said[2], said[0]])))
     return " ".join(reversed(more))
+
+
+def answers(request):
+    return {"next": "look", "about": "elsewhere"}
 """
 RECORDED = ("same", "glue", "crowd")
 
@@ -205,6 +209,17 @@ def test_where_a_changed_prompt_has_no_model_nothing_is_proposed(lock: Lock) -> 
 
     assert changes(result)[0] == "no proposal"
     assert result.verdict.reasons == ("prompt changed, no model, at decision 1",)
+
+
+def test_a_script_proposes_and_the_recorded_reply_is_returned(lock: Lock) -> None:
+    result = lock("same", model="scripted", model_script="steps:answers")
+
+    assert changes(result)[:3] == ["other answer", "same", "same"]
+    assert parted(result)[0] == (
+        1, 'recorded {"next":"look","about":"rain"}, proposed {"next":"look","about":"elsewhere"}',
+    )  # fmt: skip
+    assert result.trajectory is not None
+    assert result.trajectory.answer.value == "so rain at 1"
 
 
 def test_a_call_beside_the_record_cannot_be_locked(lock: Lock) -> None:
