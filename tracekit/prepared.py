@@ -10,7 +10,7 @@ In a replay such a call is one question: whoever answers it records its begin an
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import Token
 from typing import Any
 
@@ -21,6 +21,7 @@ from tracekit.canonical import digest_bytes
 from tracekit.canonical.plain import read_plain
 from tracekit.contract import Contract
 from tracekit.events import Blob
+from tracekit.interruption import pass_on
 from tracekit.keeping import keep_plain
 from tracekit.operations import Kind, Operation, enter, leave
 from tracekit.recorder import Recorder
@@ -86,9 +87,10 @@ class Prepared:
             trace_id = step.run.trace_id
             step.span.say(self.attributes.of_begin(trace_id, step.span_id, seq, digest))
         try:
-            recorder.append(line, at, (blob, *self.contract))
-        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
-            recorder.note_fault(error, step)
+            step.write(line, at, (blob, *self.contract))
+        except BaseException as error:  # a signal handler's: the body is not entered
+            step.fail(error)
+            raise
         return step
 
     def _ask(
@@ -116,7 +118,8 @@ def _plainly(value: object, recorder: Recorder, operation: Operation) -> bytes |
         plain = read_plain(value, collect=not redactor.idle)
         if plain is None or not redactor.finds_nothing(plain, operation.run.secrets):
             return None
-    except Exception:  # noqa: BLE001  # a stack that is full, say: the general way counts it
+    except Exception as error:  # noqa: BLE001  # a stack that is full: the general way counts it
+        pass_on(error)
         return None
     return plain.data if recorder.keeper.keeps_whole(len(plain.data)) else None
 
@@ -129,7 +132,8 @@ def _head(fact: str, fields: Mapping[str, Any]) -> str:
 def _kept(value: object, recorder: Recorder, operation: Operation) -> tuple[str, Blob] | None:
     try:
         return keep_plain(value, recorder.redactor, operation.run.secrets, recorder.keeper)
-    except Exception:  # noqa: BLE001  # a stack that is full, say: the general way counts it
+    except Exception as error:  # noqa: BLE001  # a stack that is full: the general way counts it
+        pass_on(error)
         return None
 
 
@@ -177,23 +181,37 @@ class Short(Operation):
 
     def end(self, value: object) -> None:
         """Record that the call returned ``value``."""
-        recorder, append = self._recorder, self._recorder.append
+        try:
+            self._end(value)
+        except BaseException:  # a signal handler's: an end that stands there twice counts once
+            self.over = False
+            self._in_general().end(value)
+            raise
+
+    def _end(self, value: object) -> None:
+        recorder = self._recorder
         kept = None
-        if append is not None and not (recorder.lost or self.over or self.process != os.getpid()):
+        if not (recorder.lost or self.over or self.process != os.getpid()):
             kept = _kept(value, recorder, self)
-        if kept is None or append is None:
+        if kept is None:
             self._in_general().end(value)
             return
-        self.over = True
         digest, blob = kept
         at, _, line = self.line(self._prepared.ended, "observation", digest, blob.digest)
-        try:
-            append(line, at, (blob,))
-        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
-            recorder.note_fault(error, self)
+        self.over = True
+        self.write(line, at, (blob,))
         if self.span is not otel.NO_SPAN:
             self.span.say(self._prepared.attributes.of_end(digest))
             recorder.end_span(self)
+
+    def write(self, line: bytes, at_ns: int, blobs: Sequence[Blob]) -> None:
+        """Write the line of a fact of this call."""
+        append = self._recorder.append
+        assert append is not None  # else the call had not begun here
+        try:
+            append(line, at_ns, blobs)
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            self._recorder.note_fault(error, self)
 
     def line(self, head: str, side: str, digest: str, blob: str) -> tuple[int, int, bytes]:
         """Write a fact of this call: when it happened, its number, and its line."""

@@ -40,6 +40,7 @@ from tracekit.events import (
     RunEnded,
     StateNoted,
 )
+from tracekit.interruption import pass_on
 from tracekit.keeping import Keeper, Kept
 from tracekit.operations import Kind, Operation, RunScope, active, current, new_run
 from tracekit.redact import Redactor, Scope
@@ -162,7 +163,14 @@ class Recorder:
         if operation.over or operation.process != os.getpid():
             return
         operation.over = True
-        self._guarded(self._write_operation, operation, fact, "observation", fields)
+        try:
+            self._guarded(self._write_operation, operation, fact, "observation", dict(fields))
+        except BaseException:
+            # A signal handler's. Whether the end was written is not known; one that stands there
+            # twice counts once.
+            if not self.strict:
+                self._guarded(self._write_operation, operation, fact, "observation", fields)
+            raise
         if operation.kind == "run":
             operation.run.over = True
             with self._lock:
@@ -180,6 +188,7 @@ class Recorder:
 
     def _without_span(self, error: Exception) -> None:
         """Go on where the program's SDK failed: the event is recorded, so nothing is lost."""
+        pass_on(error)
         if self.strict:
             raise error
         with suppress(Exception):  # a handler of the program's, or no room on the stack
@@ -349,6 +358,7 @@ class Recorder:
 
         A replay is strict: there the fault is raised.
         """
+        pass_on(error)
         if self.strict:
             raise error
         with self._lock:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tracekit import carrying, configuration, guard
 from tracekit.canonical import Encoded, JsonValue, encode
+from tracekit.canonical.classes import name_class
 from tracekit.contract import Contract
 from tracekit.errors import CallRefused
 from tracekit.events import (
@@ -31,6 +32,7 @@ from tracekit.events import (
     ToolCallBegun,
     ToolCallEnded,
 )
+from tracekit.interruption import pass_on
 from tracekit.recorder import Kind, Operation, Recorder, active, sound_text
 
 FACTS: dict[Kind, tuple[type[Fact], type[Fact]]] = {
@@ -109,14 +111,22 @@ class Step:
 
     def fail(self, error: BaseException) -> None:
         """Record that the call raised ``error``, after what a generator had yielded."""
+        try:
+            fields = self._failure(error)
+        except Exception as fault:  # noqa: BLE001  # a class that is hostile even to be named
+            self.recorder.note_fault(fault, self.operation)
+            fields = {"status": "error"}
+        self._end(**fields)
+
+    def _failure(self, error: BaseException) -> dict[str, Any]:
         fields = _described(error)
         if self._yielded:
             fields["observation"] = self._stream("raised", error)
         if self.operation.kind in ("tool_call", "retrieval"):
-            transient = isinstance(error, (TimeoutError, ConnectionError))
+            transient = issubclass(type(error), (TimeoutError, ConnectionError))
             fields["result_category"] = "retryable_error" if transient else "fatal_error"
             fields["observation_is_error"] = True
-        self._end(**fields)
+        return fields
 
     def _stream(self, end: str, last: object) -> Encoded:
         """What was yielded and how it ended; what it raised or returned stands last."""
@@ -183,6 +193,7 @@ def unrecorded(error: Exception, contract: Contract | None = None) -> Unrecorded
     Raises:
         CallRefused: the tool may write, and such calls are not to run unrecorded.
     """
+    pass_on(error)
     if guard.installed() or configuration.strict():
         raise error
     if contract is not None and contract.writes and configuration.refuses_writes():
@@ -231,8 +242,17 @@ def open_step(
     given = {} if arguments is None else dict(arguments)
     if arguments is not None:
         fields["argument"] = given
-    recorder.begin(operation, FACTS[kind][0], actor=actor, **fields)
+    _begin(recorder, operation, actor, fields)
     return Step(recorder, operation, _outcome(recorder, operation, contract, given, stream=stream))
+
+
+def _begin(recorder: Recorder, operation: Operation, actor: str, fields: Mapping[str, Any]) -> None:
+    try:
+        recorder.begin(operation, FACTS[operation.kind][0], actor=actor, **fields)
+    except BaseException as error:  # a signal handler's: the body is not entered
+        if not recorder.strict:
+            Step(recorder, operation).fail(error)
+        raise
 
 
 def _outcome(
@@ -279,14 +299,15 @@ def _described(error: BaseException) -> dict[str, Any]:
 
 def _error_name(error: BaseException) -> str:
     """The class of an error as it is recorded: bare for built-in ones, else with its module."""
-    cls = type(error)
-    return (
-        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
-    )
+    module, _, name = name_class(type(error)).partition(":")
+    return name if module == "builtins" else f"{module}.{name}"
 
 
 def _text_of(error: BaseException) -> str:
     try:
         return sound_text(str(error))
-    except Exception:  # noqa: BLE001  # a hostile __str__ is the agent's, and says nothing
+    except KeyboardInterrupt:
+        raise
+    except BaseException as broken:  # noqa: BLE001  # a hostile __str__ is the agent's
+        pass_on(broken)
         return f"<{type(error).__name__} that cannot be printed>"

@@ -139,10 +139,14 @@ def _plain(function: Callable[..., Any], open_step: OpenStep, off: Off) -> Calla
         except BaseException as error:
             step.fail(error)
             raise
-        follow = _HIDDEN.get(type(value))
-        if follow is not None:
-            return follow(step, value)
-        step.end(value)
+        kind = type(value)  # compared by identity: a metaclass may have an __eq__ and a __hash__
+        if kind is types.CoroutineType:
+            return _follow(step, value)
+        if kind is types.GeneratorType:
+            return _read(step, value, _Unread(step))
+        if kind is types.AsyncGeneratorType:
+            return _read_async(step, value, _Unread(step))
+        _end(step, value)
         return value
 
     return wrapper
@@ -161,7 +165,7 @@ def _coroutine(function: Callable[..., Any], open_step: OpenStep, off: Off) -> C
         except BaseException as error:
             step.fail(error)
             raise
-        step.end(value)
+        _end(step, value)
         return value
 
     return wrapper
@@ -247,32 +251,49 @@ def _played(recorded: Iterable[Any]) -> Generator[Any, Any, Any]:
     return last
 
 
-class _Unawaited:
-    """Closes a coroutine that nobody came to await: the one that stands for it has had its say."""
+def _end(step: Step, value: object) -> None:
+    try:
+        step.end(value)
+    except BaseException as error:  # a signal handler's, in the middle of it
+        step.fail(error)
+        raise
 
-    __slots__ = ("coroutine",)
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+class _Unread:
+    """Ends the step of what a call handed out and nobody came for.
+
+    What stands for that holds it until it is begun.
+    """
+
+    __slots__ = ("begun", "coroutine", "step")
+
+    def __init__(self, step: Step, coroutine: Coroutine[Any, Any, Any] | None = None) -> None:
+        self.step = step
         self.coroutine = coroutine
+        self.begun = False
 
     def __del__(self) -> None:
-        self.coroutine.close()
+        if not self.begun:
+            if self.coroutine is not None:  # the one that stands for it has had its say
+                self.coroutine.close()
+            self.step.end_stream(complete=False)
 
 
 def _follow(step: Step, coroutine: types.CoroutineType[Any, Any, Any]) -> Any:
-    followed: Any = _await(step, coroutine, _Unawaited(coroutine))
+    followed: Any = _await(step, coroutine, _Unread(step, coroutine))
     followed.__name__, followed.__qualname__ = coroutine.__name__, coroutine.__qualname__
     return followed
 
 
-async def _await(step: Step, coroutine: Coroutine[Any, Any, Any], _unawaited: _Unawaited) -> Any:
+async def _await(step: Step, coroutine: Coroutine[Any, Any, Any], unread: _Unread) -> Any:
+    unread.begun = True
     try:
         with step.active():
             value = await coroutine
     except BaseException as error:
         step.fail(error)
         raise
-    step.end(value)
+    _end(step, value)
     return value
 
 
@@ -319,7 +340,10 @@ class _Reading:
         return item
 
 
-def _read(step: Step, generator: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+def _read(
+    step: Step, generator: Generator[Any, Any, Any], unread: _Unread
+) -> Generator[Any, Any, Any]:
+    unread.begun = True
     reading = _Reading(step, generator)
     while (given := reading.next()) is not _OVER:
         try:
@@ -381,7 +405,10 @@ class _AsyncReading:
         return item
 
 
-async def _read_async(step: Step, generator: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
+async def _read_async(
+    step: Step, generator: AsyncGenerator[Any, Any], unread: _Unread
+) -> AsyncGenerator[Any, Any]:
+    unread.begun = True
     reading = _AsyncReading(step, generator)
     resume = _first(generator)
     while (given := await reading.next(resume)) is not _OVER:
@@ -400,9 +427,3 @@ _SHAPES: Mapping[str, Callable[[Callable[..., Any], OpenStep, Off], Callable[...
     "generator": _generator,
     "async generator": _async_generator,
 }
-_HIDDEN: Mapping[type, Callable[[Step, Any], Any]] = {
-    types.CoroutineType: _follow,
-    types.GeneratorType: _read,
-    types.AsyncGeneratorType: _read_async,
-}
-"""What a plain function may hand out that has yet to run, and how it is followed."""

@@ -15,6 +15,7 @@ from tracekit.canonical.builtins import READERS
 from tracekit.canonical.classes import name_class
 from tracekit.canonical.encoding import CLASS_RULES, Encoder, Handler, Task, describe
 from tracekit.errors import NotReplayable
+from tracekit.interruption import pass_on
 
 T = TypeVar("T")
 
@@ -68,6 +69,7 @@ def _make_handler(name: str) -> Handler:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  # the user's code may raise anything at all
+            pass_on(error)
             encoder.give_up(task, f"its codec raised {type(error).__name__}")
             return describe(task.obj)
         encoder.tag(task, ["codec", name])

@@ -21,6 +21,7 @@ from pydantic import JsonValue
 
 from tracekit.canonical.classes import is_rebuildable, name_class
 from tracekit.canonical.text import SAFE_INT
+from tracekit.interruption import pass_on
 
 MAX_DEPTH = 200
 """Containers deeper than this are described."""
@@ -69,6 +70,7 @@ def encode(obj: object) -> Encoded:
     except TooLarge:
         return _describe_whole(obj, "it has too many elements to keep")
     except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+        pass_on(error)
         return _describe_whole(obj, f"it raised {type(error).__name__} while it was read")
 
 
@@ -87,7 +89,8 @@ def describe(obj: object) -> dict[str, JsonValue]:
 def _name_type(obj: object) -> str:
     try:
         return name_class(type(obj))
-    except Exception:  # noqa: BLE001  # a metaclass may do anything; the name is a courtesy
+    except Exception as error:  # noqa: BLE001  # a metaclass may do anything
+        pass_on(error)
         return "unknown:unknown"
 
 
@@ -286,6 +289,7 @@ class Encoder:
         except TooLarge:
             raise
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            pass_on(error)
             self.give_up(task, f"it raised {type(error).__name__} while it was read")
             return describe(obj)
 

@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from tracekit.canonical import classes
 from tracekit.canonical.encoding import MAX_DEPTH, Encoder, Task, mark_class
 from tracekit.errors import RecordedError
+from tracekit.interruption import pass_on
 
 _STEP = MAX_DEPTH // 10
 """A cause counts as so many levels, so that ten of them are kept."""
@@ -51,6 +52,7 @@ def _told(error: BaseException) -> dict[str, str]:
     except KeyboardInterrupt:
         raise
     except BaseException as broken:  # noqa: BLE001  # an error's own __str__ may fail in any way
+        pass_on(broken)
         message = f"<{type(broken).__name__} in __str__>"
     return {"message": str.__str__(message), "type": classes.name_class(type(error))}
 

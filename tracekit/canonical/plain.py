@@ -16,6 +16,7 @@ import orjson
 
 from tracekit.canonical.encoding import MAX_DEPTH, MAX_ELEMENTS
 from tracekit.canonical.text import canonical_bytes, holds_special_floats
+from tracekit.interruption import pass_on
 
 _ATOMS = frozenset((str, int, float, bool, NoneType))
 _PLAIN = _ATOMS | {dict, list}
@@ -81,7 +82,8 @@ def read_plain(obj: object, *, collect: bool = True) -> Plain | None:
             if any(max(key, default="") >= "\ud800" for key in keys):
                 return Plain(data, canonical_bytes(obj), found, shape)  # type: ignore[arg-type]  # plain
         return Plain(data, orjson.dumps(obj, option=_SORTED), found, shape)
-    except Exception:  # noqa: BLE001  # whatever it is, the careful walk says what becomes of it
+    except Exception as error:  # noqa: BLE001  # the careful walk says what becomes of it
+        pass_on(error)
         return None
 
 

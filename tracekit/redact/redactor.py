@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from tracekit.interruption import pass_on
 from tracekit.redact.base64text import read_base64, write_base64
 from tracekit.redact.detectors import is_card
 from tracekit.redact.keys import TAG_LENGTH, Tagger, UnkeyedTagger
@@ -123,9 +124,7 @@ class Redactor:
 
     def finds_nothing(self, plain: Plain, scope: Scope) -> bool:
         """Whether ``redact`` would certainly change nothing; quick, and never wrong to say so."""
-        if self.idle:
-            return True
-        return self._prefilter is not None and self._prefilter.passes(plain, scope.known)
+        return self.idle or bool(self._prefilter and self._prefilter.passes(plain, scope.known))
 
     def _is_clean_key(self, name: str) -> bool:
         if normal_name(name) in self.rules.names or (self.rules.builtin and name_class(name)):
@@ -165,6 +164,7 @@ class Redactor:
         try:
             return self._settled(items, scope, found)
         except Exception as error:  # noqa: BLE001  # whatever it is, nothing may get through
+            pass_on(error)
             failure = self._failed(items, type(error).__name__)
             return replace(failure, value=[failure.value])
 

@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
+from tracekit.interruption import pass_on
 from tracekit.redact.assignments import find_assignments
 from tracekit.redact.detectors import (
     DETECTORS,
@@ -155,6 +156,7 @@ class TextRedactor:
         try:
             tag = self._tagger.tag(kind, secret)
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may get through
+            pass_on(error)
             raise RuleFailed(f"the tagger raised {type(error).__name__}") from None
         if not _TAG.fullmatch(tag):
             raise RuleFailed("the tagger gave something that is no tag")
@@ -271,6 +273,7 @@ def _call(function: object, text: str) -> object:
     try:
         return function(text)
     except Exception as error:  # noqa: BLE001 - whatever it is, nothing may get through
+        pass_on(error)
         raise RuleFailed(f"a redaction function raised {type(error).__name__}") from None
 
 

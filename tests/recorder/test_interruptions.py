@@ -1,0 +1,255 @@
+"""What a signal handler raises goes to the program, wherever in the recorder it comes up."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import json
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+import tracekit
+from tests.recorder.record_kit import recording
+from tracekit.configuration import recording_to
+from tracekit.interruption import pass_on
+from tracekit.recorder import Recorder
+from tracekit.redact import KeyedTagger, Redactor, Rules
+from tracekit.rows import rows_from_facts
+from tracekit.sink import MemorySink
+
+
+class SoftLimit(Exception):
+    """A time limit, as workers set them."""
+
+
+def _over(_number: int, _frame: object) -> None:
+    raise SoftLimit
+
+
+class Handler:
+    def __call__(self, _number: int, _frame: object) -> None:
+        raise SoftLimit
+
+    def method(self, _number: int, _frame: object) -> None:
+        raise SoftLimit
+
+
+@pytest.fixture(params=["function", "object", "method", "partial"])
+def limit(request: pytest.FixtureRequest) -> Iterator[None]:
+    handlers = {
+        "function": _over,
+        "object": Handler(),
+        "method": Handler().method,
+        "partial": functools.partial(_over),
+    }
+    before = signal.signal(signal.SIGUSR1, handlers[request.param])
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+@tracekit.tool(effect="read")
+def look(given: Any) -> dict[str, str]:
+    return {"state": "running"}
+
+
+PLACES = [
+    "tracekit.prepared.keep_plain",
+    "tracekit.canonical.plain.look_through",
+    "tracekit.redact.redactor.Redactor.finds_nothing",
+    "tracekit.keeping.encode",
+    "tracekit.sink.MemorySink.write",
+    "tracekit.contract.bind",
+    "tracekit.conditions.now_ns",
+]
+
+
+def _interrupt(patched: pytest.MonkeyPatch, place: str, *, after: bool, turn: int) -> None:
+    """Let the signal come in the middle of ``place``, before or after its work."""
+    module, _, name = place.rpartition(".")
+    owner: Any = pytest.importorskip("pkgutil").resolve_name(module)
+    original = getattr(owner, name)
+    turns = iter(range(1_000))
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        now = next(turns) == turn
+        if now and not after:
+            signal.raise_signal(signal.SIGUSR1)
+        value = original(*args, **kwargs)
+        if now and after:
+            signal.raise_signal(signal.SIGUSR1)
+        return value
+
+    patched.setattr(owner, name, interrupted)
+
+
+@pytest.mark.usefixtures("limit")
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("value", ["plain", (1, "no JSON")], ids=["plain", "other"])
+def test_a_time_limit_reaches_the_program_and_leaves_no_step_open(
+    place: str, after: bool, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recording() as recorded, tracekit.run():
+        came = 0
+        for turn in range(4):
+            with monkeypatch.context() as patched:
+                _interrupt(patched, place, after=after, turn=turn)
+                try:
+                    look(value)
+                except SoftLimit:
+                    came += 1
+        asked = look("once more")
+    assert asked == {"state": "running"}
+    assert came > 0 or place in ("tracekit.contract.bind", "tracekit.keeping.encode")
+    assert recorded.recorder.lost == 0
+    rows = rows_from_facts(recorded.sink.facts)
+    assert [row.actor for row in rows if row.ts_end_ns is None] == []
+
+
+def test_a_fault_of_a_rule_is_no_interruption_and_a_time_limit_in_it_is() -> None:
+    calls: list[str] = []
+
+    def rule(text: str) -> str:
+        calls.append(text)
+        if "limit" in text:
+            signal.raise_signal(signal.SIGUSR1)
+        if text == "a text":
+            raise SoftLimit  # the rule's own fault
+        return text
+
+    before = signal.signal(signal.SIGUSR1, _over)
+    try:
+        own = Recorder(MemorySink(), Redactor(Rules.from_user([rule]), KeyedTagger(b"k" * 20)))
+        with recording_to(own), tracekit.run():
+            assert look("a text")
+            with pytest.raises(SoftLimit):
+                look("the limit comes")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert calls
+
+
+def test_an_error_that_no_handler_raised_is_not_passed_on() -> None:
+    try:
+        raise SoftLimit
+    except SoftLimit as error:
+        pass_on(error)
+
+
+# --- what was handed out and never begun ----------------------------------------------------------
+
+
+def _generator() -> Iterator[int]:
+    yield 1
+
+
+async def _coroutine() -> int:
+    return 1
+
+
+async def _async_generator() -> AsyncIterator[int]:
+    yield 1
+
+
+async def _cancelled(call: Callable[[], Any]) -> None:
+    task = asyncio.create_task(call())
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+HANDED_OUT: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
+    "a generator dropped": (_generator, lambda call: call() and None),
+    "a generator closed": (_generator, lambda call: call().close()),
+    "a coroutine closed": (_coroutine, lambda call: call().close()),
+    "a coroutine thrown into": (_coroutine, lambda call: _thrown(call())),
+    "a task cancelled": (_coroutine, lambda call: asyncio.run(_cancelled(call))),
+    "an async generator dropped": (_async_generator, lambda call: call() and None),
+}
+
+
+def _thrown(handed_out: Any) -> None:
+    with pytest.raises(KeyError):
+        handed_out.throw(KeyError())
+
+
+@pytest.mark.parametrize("how", HANDED_OUT)
+def test_the_step_of_what_nobody_began_to_read_is_over(how: str) -> None:
+    inner, leave = HANDED_OUT[how]
+    hidden = tracekit.tool(effect="read", name="hidden")(lambda: inner())
+    with recording() as recorded, tracekit.run():
+        leave(hidden)
+        gc.collect()
+    row = recorded.row()
+    assert row.ts_end_ns is not None
+    assert json.loads(row.attributes or "") == {"stream": True, "partial": True}
+
+
+# --- classes that are hostile to be looked at -----------------------------------------------------
+
+
+class Unhashable(type):
+    def __eq__(cls, _other: object) -> bool:
+        return False
+
+    __hash__ = None  # type: ignore[assignment]  # that is the point
+
+
+class Odd(metaclass=Unhashable):
+    pass
+
+
+class Nameless(type):
+    @property
+    def __module__(cls) -> str:  # type: ignore[override]  # hostile
+        raise RuntimeError("no module")
+
+
+class Exits(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(7)
+
+
+class Unnamed(Exception, metaclass=Nameless):
+    pass
+
+
+class Lies(Exception):
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("no class")
+
+    @__class__.setter
+    def __class__(self, _other: Any) -> None:
+        raise RuntimeError("no class")
+
+
+def test_a_result_of_a_class_that_cannot_be_compared_comes_back() -> None:
+    odd = Odd()
+    give = tracekit.tool(effect="read", name="give")(lambda: odd)
+    with recording() as recorded, tracekit.run():
+        assert give() is odd
+    assert recorded.row().status == "ok"
+
+
+@pytest.mark.parametrize("kind", [Exits, Unnamed, Lies])
+def test_an_error_that_is_hostile_to_be_read_reaches_the_agent_itself(
+    kind: type[Exception],
+) -> None:
+    error = kind()
+
+    def raises() -> None:
+        raise error
+
+    decorated = tracekit.tool(effect="read", name="bad")(raises)
+    with recording() as recorded, tracekit.run():
+        try:
+            decorated()
+        except BaseException as caught:  # noqa: BLE001  # that it is this one is the question
+            found = caught
+    assert found is error
+    assert recorded.row().status == "error"

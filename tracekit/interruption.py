@@ -1,0 +1,55 @@
+"""What a signal handler of the program raises while code of ours happens to run.
+
+A time limit set with ``signal.alarm``, or a worker's soft limit, is an exception that comes up
+between any two steps of whatever runs. It is no fault of that code, and belongs to the program:
+wherever a fault is kept from the program, this is asked first. Such an exception is known by its
+traceback, in which a handler stands that the process has installed.
+"""
+
+from __future__ import annotations
+
+import functools
+import signal
+from types import CodeType
+from typing import Any
+
+
+def pass_on(error: BaseException) -> None:
+    """Raise what a signal handler raised, if ``error`` is that or came up while that was handled.
+
+    Raises:
+        BaseException: what the handler raised.
+    """
+    handlers: set[CodeType] | None = None
+    known: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in known:
+        known.add(id(link))
+        place = link.__traceback__
+        while place is not None:
+            if handlers is None:
+                handlers = _handlers()
+            if place.tb_frame.f_code in handlers:
+                raise link
+            place = place.tb_next
+        link = link.__context__
+
+
+def _handlers() -> set[CodeType]:
+    """The code of the handlers that the process has installed."""
+    found = set()
+    for number in signal.valid_signals():
+        code = _code_of(signal.getsignal(number))
+        if code is not None:
+            found.add(code)
+    return found
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    handler = getattr(handler, "__func__", handler)
+    code = getattr(handler, "__code__", None)
+    if code is None and callable(handler):
+        code = getattr(getattr(type(handler), "__call__", None), "__code__", None)  # noqa: B004  # it is read, not asked for
+    return code if isinstance(code, CodeType) else None
