@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from replay.identity import versions_of
+from replay.isolation import Wall
 from replay.many.outcome import ManyResult, RunOutcome, not_replayed, worst_first
 from replay.many.reading import (
     Earlier,
@@ -144,6 +145,7 @@ class _Bulk:
     progress: Progress | None
     outcomes: list[RunOutcome] = field(default_factory=list)
     level: str | None = None
+    walls: tuple[Wall, ...] = ()
     notes: tuple[str, ...] = ()
     _total: int = 0
     _before: dict[str, Earlier] = field(default_factory=dict)
@@ -170,6 +172,7 @@ class _Bulk:
             store=str(self.store.path),
             outcomes=worst_first(self.outcomes),
             level=self.level,
+            walls=self.walls,
             notes=self.notes,
             elapsed_s=time.perf_counter() - began,
         )
@@ -220,6 +223,7 @@ class _Bulk:
                 done = Done(not_replayed(run_id, f"lost: {said}; --resume replays it"))
             ledger.keep(done)
             self.level = done.level or self.level
+            self.walls = done.walls or self.walls
             self.notes = done.notes or self.notes
             self._note(done.outcome)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from replay.isolation import Wall
 from replay.result import ReplayResult, VerdictKind
 from tracekit.configuration import store_path
 
@@ -77,6 +78,8 @@ class ManyResult:
     """Worst first; of equal ones in the order of the runs."""
     level: str | None
     """The isolation that stood; None where no replay was made."""
+    walls: tuple[Wall, ...] = ()
+    """Each wall and its proof."""
     notes: tuple[str, ...] = ()
     """What is otherwise than usual with this planner."""
     elapsed_s: float = 0.0
@@ -104,6 +107,10 @@ class ManyResult:
             "format": FORMAT,
             "planner": self.planner,
             "isolation": self.level,
+            "walls": [
+                {"name": w.name, "held": w.held, "evidence": w.evidence, "unseen": list(w.unseen)}
+                for w in self.walls
+            ],
             "notes": list(self.notes),
             "elapsed_s": round(self.elapsed_s, 3),
             "counts": self.counts,

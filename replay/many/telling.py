@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
 from replay.many.outcome import ManyResult, RunOutcome
@@ -29,6 +30,7 @@ def head_lines(result: ManyResult) -> Iterator[str]:
         )
     elif result.level is not None:
         yield "  isolation guard: no wall but the guard"
+    yield from (f"  {wall.name}: {wall.evidence}" for wall in result.walls if not wall.held)
     yield from (f"  {note}" for note in result.notes)
 
 
@@ -43,6 +45,14 @@ def rest_line(result: ManyResult) -> str | None:
     told = sum(o.verdict != "pass" or o.divergence is not None for o in result.outcomes)
     more = told - _MOST_ROWS
     return f"and {more:,} more (--json and --junit list them)" if more > 0 else None
+
+
+def unseen_lines(result: ManyResult) -> Iterator[str]:
+    """Say which kinds of attempt the walls stop or miss without a word."""
+    for wall in result.walls:
+        if wall.held and wall.unseen:
+            text = f"the {wall.name} wall does not list {'; '.join(wall.unseen)}"
+            yield from textwrap.wrap(text, 110, initial_indent="  ", subsequent_indent="    ")
 
 
 def _row(outcome: RunOutcome, result: ManyResult) -> list[str]:

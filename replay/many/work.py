@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.util import Finalize
 
 from replay.diff import diff
+from replay.isolation import Wall
 from replay.many.outcome import RunOutcome, as_kept, cut, not_replayed, outcome_of
 from replay.replayer import Replayer, ReplayOptions
 from replay.result import ReplayResult, VerdictKind
@@ -58,6 +59,7 @@ class Done:
     blobs: tuple[Blob, ...] = ()
     """The replay as rows and values; empty where there is none to keep."""
     level: str | None = None
+    walls: tuple[Wall, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -91,6 +93,7 @@ def do_work(work: Work) -> Done:
         events=tuple(rows_from_facts(sink.facts)),
         blobs=tuple(sink.blobs.values()),
         level=result.level,
+        walls=result.walls,
         notes=result.notes,
     )
 

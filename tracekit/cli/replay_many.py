@@ -124,14 +124,14 @@ def replay_chosen(
 
 
 def _tell(result: ManyResult, *, as_json: bool) -> None:
-    from replay.many.telling import COLUMNS, head_lines, rest_line, rows_to_look_at
+    from replay.many.telling import COLUMNS, head_lines, rest_line, rows_to_look_at, unseen_lines
     from tracekit.cli.listing import print_table
     from tracekit.cli.text import json_report, visible
 
     if as_json:
         click.echo(json_report(result.as_dict()))
         return
-    for line in head_lines(result):
+    for line in (*head_lines(result), *unseen_lines(result)):
         click.echo(visible(line))
     rows = rows_to_look_at(result)
     if not rows:
