@@ -36,18 +36,28 @@ def announced(message: Mapping[str, Any]) -> Announced:
     Raises:
         ProtocolError: it is none.
     """
-    told = message["call"]
     try:
-        call = Announced(**told)
+        call = Announced._make(message["call"])
     except TypeError:
         raise ProtocolError("a call with other fields than a call has") from None
-    sound = tuple(map(type, call)) == _TYPES and type(message.get("argument")) is str
-    if not sound or call.kind not in _CALLS or call.effect not in EFFECTS:
+    texts = type(message.get("argument")) is str and type(message.get("contract", "")) is str
+    sound = texts and tuple(map(type, call)) == _TYPES
+    if (
+        not sound
+        or not _is_id(call.span_id)
+        or not _is_id(call.parent_span_id)
+        or call.kind not in _CALLS
+        or call.effect not in EFFECTS
+    ):
         raise ProtocolError("a call that is none")
     return call
 
 
 _CALLS = ("tool_call", "retrieval")
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isalnum()
 
 
 def tool_message(call_id: str, tool: str, seen: Observation) -> dict[str, JsonValue]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from replay.errortext import text_of
 from tracekit import conditions, guard
-from tracekit.canonical import Encoded, Stream, decode, encode
+from tracekit.canonical import Encoded, JsonValue, Stream, copy_json, decode, encode
 from tracekit.errors import NotRecorded, NotReplayable, RecordedError, WriteBlocked
 from tracekit.events import Blob, Fact
 
@@ -120,15 +120,15 @@ class PipeAnswerer:
             return self._channel.ask({"ask": operation.span_id})
         contract = untold.contract.digest
         message: dict[str, Any] = {
-            "call": {
-                "kind": operation.kind,
-                "actor": operation.actor,
-                "effect": question.contract.effect if question.contract else "unknown",
-                "span_id": operation.span_id,
-                "parent_span_id": operation.parent_span_id,
-                "timestamp_ns": untold.at_ns,
-                "contract": contract,
-            },
+            "call": (  # in the order of `replay.messages.Announced`
+                operation.kind,
+                operation.actor,
+                question.contract.effect if question.contract else "unknown",
+                operation.span_id,
+                operation.parent_span_id,
+                untold.at_ns,
+                contract,
+            ),
             "argument": untold.argument.decode(),
         }
         if contract not in self._told:
@@ -203,7 +203,9 @@ class PipeAnswerer:
 
 
 def _value(answer: Mapping[str, Any]) -> object:
-    return decode(Encoded(answer["value"], answer.get("types", {})))
+    types = answer.get("types")
+    value: JsonValue = answer["value"]
+    return decode(Encoded(value, types)) if types else copy_json(value)
 
 
 def _failed(

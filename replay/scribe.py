@@ -68,6 +68,7 @@ class Scribe:
         self._end: RunEnded | None = None
         self._prompts = Conversations()
         self.ledger = Ledger(self.sink)
+        self._heads: dict[tuple[Any, ...], str] = {}
         self._contracts: dict[str, Contract] = {}
 
     @property
@@ -184,7 +185,10 @@ class Scribe:
         if call.contract not in self._contracts:
             if contract is None:
                 raise ProtocolError("a call without its contract")
-            self._learn(call.contract, contract)
+            try:
+                self._learn(call.contract, contract)
+            except ValueError as error:
+                raise ProtocolError("a call with a contract that is none") from error
         try:
             value = parse_json(argument)
         except InvalidJson as error:
@@ -225,20 +229,25 @@ class Scribe:
         side: str,
         kept: tuple[str, Blob],
     ) -> None:
-        digest, blob = kept
-        ids = self._ids(call.timestamp_ns + after_ns)
-        line = orjson.dumps(
-            {
-                "fact": f"{call.kind}.{half}",
-                **ids,
-                "span_id": call.span_id,
-                "parent_span_id": call.parent_span_id,
-                **said,
-                side: {"digest": digest, "blob": blob.digest},
-            }
+        (digest, blob), at_ns = kept, self._at(call.timestamp_ns + after_ns)
+        writer, seq = self.sink.stamp()
+        line = (
+            f'{self._head(call.kind, half, said)}"writer":"{writer}","seq":{seq},'
+            f'"timestamp_ns":{at_ns},"run_id":"{self.run_id}","trace_id":"{self.trace_id}",'
+            f'"span_id":"{call.span_id}","parent_span_id":"{call.parent_span_id}",'
+            f'"{side}":{{"digest":"{digest}","blob":"{blob.digest}"}}}}\n'
         )
         needed = call.contract if half == "begun" else None
-        self.ledger.put_later(line + b"\n", ids["timestamp_ns"], blob, needed)
+        self.ledger.put_later(line.encode(), at_ns, blob, needed)
+
+    def _head(self, kind: str, half: str, said: Mapping[str, Any]) -> str:
+        """The beginning of a line: what many facts have in common, written once."""
+        key = (kind, half, *said.values())
+        head = self._heads.get(key)
+        if head is None:
+            head = orjson.dumps({"fact": f"{kind}.{half}", **said}).decode()[:-1] + ","
+            self._heads[key] = head
+        return head
 
     # --- facts of our own -------------------------------------------------------------------------
 
@@ -327,8 +336,12 @@ class Scribe:
             "seq": seq,
             "run_id": self.run_id,
             "trace_id": self.trace_id,
-            "timestamp_ns": self._began_ns + max(0, timestamp_ns - self.clock_ns),
+            "timestamp_ns": self._at(timestamp_ns),
         }
+
+    def _at(self, timestamp_ns: int) -> int:
+        """A time of the planner's clock in ours."""
+        return self._began_ns + max(0, timestamp_ns - self.clock_ns)
 
 
 def _payloads_of(fact: Fact, blobs: Mapping[str, str]) -> list[tuple[str, Payload]]:

@@ -34,11 +34,9 @@ class Library:
             self._shelves[at] = self._build(entries)
         return self._shelves[at]
 
-    def sole(self, tool: str, attempt: Attempt) -> RecordedCall | None:
-        """Return the recorded call that alone looks the same, where nothing else could answer."""
-        if attempt.lens is not EXACT:
-            return None
-        places = self.tape.by_key.get((tool, attempt.key), ())
+    def sole(self, tool: str, key: str) -> RecordedCall | None:
+        """Return the call whose arguments have that digest, where it is the only one and unused."""
+        places = self.tape.by_key.get((tool, key), ())
         if len(places) != 1 or places[0] in self.taken:
             return None
         recorded = self.tape.calls[places[0]]

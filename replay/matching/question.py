@@ -99,9 +99,19 @@ def ask(
         tool=tool,
         nature=nature,
         contract=contract,
-        write_set=writes.seen_by(tape.declared(tool)) if nature == "read" else None,
+        write_set=_write_set(tool, nature, tape, writes),
         attempts=_attempts(asked, tool, nature, tape, policies, aliases, learner),
     )
+
+
+def sees_writes(asked: AskedCall, tape: Tape, writes: WritesSoFar) -> WriteSet:
+    """The writes that a call would see, under its own name; None where that does not matter."""
+    nature = _nature(asked.effect, tape.effect(asked.tool))
+    return _write_set(asked.tool, nature, tape, writes)
+
+
+def _write_set(tool: str, nature: Nature, tape: Tape, writes: WritesSoFar) -> WriteSet:
+    return writes.seen_by(tape.declared(tool)) if nature == "read" else None
 
 
 def _nature(asked: Effect, recorded: Effect | None) -> Nature:

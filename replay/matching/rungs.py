@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from replay.matching.explain import describe_writes
+from replay.matching.lenses import EXACT
 from replay.matching.library import Library
 from replay.matching.question import Attempt, Question
 from replay.matching.shelves import Fits, Queue, Shelf
@@ -40,7 +41,7 @@ class Found:
 def fresh(library: Library, question: Question) -> Found | None:
     """Find an unused call with the same arguments and the same write set."""
     for attempt in question.attempts():
-        sole = library.sole(question.tool, attempt)
+        sole = library.sole(question.tool, attempt.key) if attempt.lens is EXACT else None
         if sole is not None and question.write_set in (None, sole.call.write_set):
             return Found(sole.index, attempt.rung)
         shelf = library.shelf(question.tool, attempt)

@@ -6,10 +6,13 @@ import asyncio
 import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tracekit
 from replay import ReplayOptions, ReplayResult
@@ -17,8 +20,10 @@ from replay.isolation.protocol import ProtocolError
 from replay.ledger import GROUP, Ledger
 from replay.messages import announced
 from replay.replayer import Replayer
+from tests.replay.tape_kit import again, call, contract, player, record
 from tracekit import guard
 from tracekit.assembly import build
+from tracekit.canonical import digest
 from tracekit.configuration import recording_to
 from tracekit.errors import NotRecorded
 from tracekit.events import Blob, Fact, RunBegun
@@ -28,7 +33,7 @@ from tracekit.recorder import Recorder
 from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
 from tracekit.rows import rows_from_facts
 from tracekit.sink import MemorySink
-from tracekit.trajectory import Trajectory
+from tracekit.trajectory import Call, Trajectory
 
 CALLS = 300
 Agent = Callable[..., Any]
@@ -101,7 +106,7 @@ def doing_all() -> Agent:
     return agent
 
 
-def record(agent: Agent, calls: int = CALLS) -> Trajectory:
+def recorded_run(agent: Agent, calls: int = CALLS) -> Trajectory:
     sink = MemorySink()
     with recording_to(Recorder(sink, Redactor(Rules(), KeyedTagger(load_key())))):
         agent(calls)
@@ -164,7 +169,7 @@ def without_chance(facts: Sequence[Fact]) -> list[dict[str, Any]]:
 def test_a_call_is_one_message_and_few_writes() -> None:
     agent = looking()
     sink = CountingSink()
-    result, messages = replayed(agent, record(agent), sink)
+    result, messages = replayed(agent, recorded_run(agent), sink)
 
     assert result.verdict.kind == "pass"
     assert messages == {"call": CALLS, "fact": 2}  # begin and end of the run
@@ -176,7 +181,7 @@ def test_a_call_told_in_one_message_is_recorded_like_one_told_fact_by_fact(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     agent = doing_all()
-    recorded = record(agent)
+    recorded = recorded_run(agent)
     quick, slow = MemorySink(), MemorySink()
     first, messages = replayed(agent, recorded, quick)
     monkeypatch.setattr(guard, "told_by", lambda: None)
@@ -190,9 +195,41 @@ def test_a_call_told_in_one_message_is_recorded_like_one_told_fact_by_fact(
     assert [step.answer for step in first.answered] == [step.answer for step in second.answered]
 
 
+CONTRACTS = {
+    "add": contract("add", "pure", "x"),
+    "look": contract("look", "read", "x", touches=("orders",)),
+    "peek": contract("peek", "read", "x"),
+    "pay": contract("pay", "write", "x", touches=("orders",)),
+}
+
+
+@st.composite
+def some_calls(draw: st.DrawFn) -> list[Call]:
+    named = st.tuples(st.sampled_from(sorted(CONTRACTS)), st.integers(0, 3))
+    return [
+        replace(
+            call(tool, CONTRACTS[tool].effect, f"{tool}/{x}/{number}", x=x),
+            contract=CONTRACTS[tool],
+        )
+        for number, (tool, x) in enumerate(draw(st.lists(named, max_size=8)))
+    ]
+
+
+@given(some_calls(), some_calls())
+def test_an_answer_at_once_is_the_answer_of_the_rungs(then: list[Call], now: list[Call]) -> None:
+    tape = record(*then)
+    quick, slow = player(tape), player(tape)
+    for one in now:
+        question = again(one)
+        at_once = quick.call(replace(question, digest=digest(dict(question.arguments))))
+        assert at_once == slow.call(question)
+    assert quick.shares() == slow.shares()
+    assert quick.unconsumed() == slow.unconsumed()
+
+
 def test_what_is_kept_of_a_call_does_not_burden_the_garbage_collector() -> None:
     agent = looking()
-    recorded = record(agent)
+    recorded = recorded_run(agent)
     result, _ = replayed(agent, recorded, CountingSink())
     first = result.session.facts[1:-1]
 
@@ -213,9 +250,9 @@ def test_a_call_that_is_none_is_a_fault_of_the_planners_process(changes: dict[st
         "kind": "tool_call", "actor": "look", "effect": "read", "span_id": "1",
         "parent_span_id": "0", "timestamp_ns": 0, "contract": "sha256:0",
     }  # fmt: skip
-    announced({"call": call, "argument": "{}"})
+    announced({"call": list(call.values()), "argument": "{}"})
     with pytest.raises(ProtocolError):
-        announced({"call": {**call, **changes}, "argument": "{}"})
+        announced({"call": list({**call, **changes}.values()), "argument": "{}"})
 
 
 def test_lines_that_wait_are_written_before_what_comes_next(tmp_path: Path) -> None:
