@@ -9,7 +9,7 @@ from pathlib import Path
 from sysconfig import get_paths
 from types import TracebackType
 
-from tracekit.recorder import sound_text
+from tracekit.canonical import sound_text
 
 _OURS = tuple(str(Path(__file__).parents[1] / name) for name in ("replay", "tracekit"))
 _LIBRARIES = tuple({get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})

@@ -105,6 +105,7 @@ def _configure(given: dict[str, Any]) -> None:
     for name, known in (("on_loss", ("record", "refuse_writes")), ("durability", ("os", "disk"))):
         if given.get(name, known[0]) not in known:
             raise UsageError(f"{name}={given[name]!r} is not known", hint=" or ".join(known))
+    _check_types(given)
     Rules.from_user(list(given["redact"]))  # what is wrong is an error where it was written
     said = settings.read_environment()
     _tell(said.faults)
@@ -115,6 +116,33 @@ def _configure(given: dict[str, Any]) -> None:
             _recorder.versions = dict(given.get("versions", {}))
         else:
             _begin(given, said)
+
+
+_TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+    "service": (str, "give a name"),
+    "versions": (Mapping, "give a dict of texts"),
+    "redact": ((list, tuple, set, frozenset), "give a list of rules, also for one"),
+    "limits": (Limits, "give tracekit.Limits(value_bytes=…)"),
+    "sample": (Sampling, "give tracekit.Sampling(rate=…)"),
+    "otlp": ((bool, str), "give an endpoint, or True"),
+    "otlp_content": (bool, "give True or False"),
+    "spans": (bool, "give True or False"),
+    "enabled": (bool, "give True or False"),
+}
+"""What an argument has to be, where another type would be taken for something else."""
+
+
+def _check_types(given: dict[str, Any]) -> None:
+    """Refuse what is not meant as it would be taken: a text for a list of rules, a number.
+
+    Raises:
+        UsageError: an argument is of another type.
+    """
+    for name, (kinds, hint) in _TYPES.items():
+        if name in given and not isinstance(given[name], kinds):
+            raise UsageError(f"{name}={given[name]!r} is a {type(given[name]).__name__}", hint=hint)
+    if "versions" in given:
+        given["versions"] = {str(part): str(said) for part, said in given["versions"].items()}
 
 
 def _resolved(given: Mapping[str, Any], said: settings.Said) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from tracekit import guard, integrations
-from tracekit.canonical import JsonValue
+from tracekit.canonical import JsonValue, sound_text
 from tracekit.configuration import recorder
 from tracekit.contract import Contract, Matchers, binder, contract_of
 from tracekit.errors import ContractError
 from tracekit.events import Effect
-from tracekit.operations import Kind, current
+from tracekit.operations import Kind, as_tags, current
 from tracekit.prepared import Prepared, Short
 from tracekit.recorder import Recorder
 from tracekit.steps import Step, Unrecorded, open_step, passed_by, unrecorded
@@ -53,7 +53,7 @@ def agent(
     """
 
     def decorate(function: F) -> F:
-        label = name or _name(function)
+        label = _label(name, function)
 
         def opened(arguments: dict[str, object]) -> Step:
             own = recorder()
@@ -63,7 +63,7 @@ def agent(
                 return open_step(own, "agent", label, arguments)
             integrations.instrument_loaded()
             return open_step(
-                own, "run", label, arguments, versions=dict(own.versions), tags=tuple(tags)
+                own, "run", label, arguments, versions=dict(own.versions), tags=as_tags(tags)
             )
 
         return _decorated(function, Decorated("agent", label), opened)
@@ -114,7 +114,7 @@ def tool(
     def decorate(function: F) -> F:
         contract = contract_of(
             getattr(function, "__func__", function),
-            name=name or _name(function),
+            name=_label(name, function),
             purpose=purpose if purpose is not None else inspect.getdoc(_plain(function)),
             effect=effect,
             argument_schema=argument_schema,
@@ -144,7 +144,7 @@ def retrieval(
     """
 
     def decorate(function: F) -> F:
-        label = name or _name(function)
+        label = _label(name, function)
         contract = contract_of(
             getattr(function, "__func__", function),
             name=label,
@@ -180,7 +180,7 @@ def llm(
     """
 
     def decorate(function: F) -> F:
-        label = name or _name(function)
+        label = _label(name, function)
         stream = _streams(function)
 
         def opened(arguments: dict[str, object]) -> Step:
@@ -212,7 +212,7 @@ def step(function: F | None = None, *, name: str | None = None) -> F | Callable[
     """
 
     def decorate(function: F) -> F:
-        label = name or _name(function)
+        label = _label(name, function)
         return _decorated(
             function,
             Decorated("span", label),
@@ -314,6 +314,11 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(inner, functools.partial):
         inner = inner.func
     return inner
+
+
+def _label(name: object, function: Callable[..., Any]) -> str:
+    """The name under which calls are recorded: the one given, or else the function's."""
+    return sound_text(str(name)) if name else _name(function)
 
 
 def _name(function: Callable[..., Any]) -> str:

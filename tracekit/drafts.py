@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import orjson
 
-from tracekit.events import Fact, Payload
+from tracekit.events import Fact, Payload, PolicyNoted
 
 _SIMPLE = (str, int, bool, NoneType, Payload)
 
@@ -66,6 +66,8 @@ def draft(kind: type[Fact], stamp: dict[str, Any], fields: Mapping[str, Any]) ->
         stamp: Who wrote it, when, and where it belongs: the recorder's own, and sound.
         fields: What it says.
     """
+    if kind is PolicyNoted:  # its decision is the program's
+        return None
     tag, types = _shape(kind)
     said = {"fact": tag, **stamp}
     try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracekit.canonical import JsonValue, digest_raw_text
+from tracekit.canonical import JsonValue, digest_raw_text, sound_text
 from tracekit.events import (
     ABSENT,
     AgentBegun,
@@ -35,7 +35,7 @@ from tracekit.keeping import Kept
 from tracekit.operations import RunScope, current
 from tracekit.otel.reading import Content, Reading, other_events
 from tracekit.otel.values import SpanData, keep_newest
-from tracekit.recorder import Recorder, sound_text
+from tracekit.recorder import Recorder
 
 if TYPE_CHECKING:
     from tracekit.otel.processor import Place

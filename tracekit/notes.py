@@ -10,7 +10,7 @@ from typing import Any
 from tracekit import configuration, integrations, otel
 from tracekit.configuration import recorder
 from tracekit.events import PolicyDecision
-from tracekit.operations import Operation
+from tracekit.operations import Operation, as_tags
 from tracekit.recorder import Recorder
 from tracekit.steps import Step, Unrecorded, open_step, unrecorded
 
@@ -53,7 +53,7 @@ def run(
         request_id=request,
         tenant=tenant,
         operator=operator,
-        tags=tuple(tags),
+        tags=as_tags(tags),
         versions={str(part): str(version) for part, version in (versions or {}).items()},
     )
     try:

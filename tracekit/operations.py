@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -90,6 +90,13 @@ def nothing_under_way() -> Iterator[None]:
         _current.reset(token)
 
 
+def as_tags(tags: object) -> tuple[str, ...]:
+    """Read what a program gives as tags: a text alone is one tag, as is whatever is no list."""
+    if isinstance(tags, Iterable) and not isinstance(tags, (str, bytes)):
+        return tuple(map(str, tags))
+    return (str(tags),)
+
+
 def new_run(kind: Kind, parent: Operation | None, run_id: str | None) -> RunScope:
     """Open the run of an operation that has none to stand in; its trace may be unknown yet.
 
@@ -101,7 +108,7 @@ def new_run(kind: Kind, parent: Operation | None, run_id: str | None) -> RunScop
         parent: What it was called from in this process.
         run_id: Chosen by the program.
     """
-    chosen = run_id
+    chosen = run_id = None if run_id is None else str(run_id)
     if run_id is not None and not _RUN_ID.fullmatch(run_id):
         _log.warning("a run id is 1 to 128 of A-Za-z0-9._-, so this run gets one of its own")
         chosen = None

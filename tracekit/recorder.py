@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tracekit import conditions, otel
-from tracekit.canonical import (
-    digest_bytes,
-)
+from tracekit.canonical import digest_bytes, sound_text
 from tracekit.drafts import Draft, draft
 from tracekit.events import (
     Blob,
@@ -46,7 +43,7 @@ from tracekit.operations import Kind, Operation, RunScope, active, current, new_
 from tracekit.redact import Redactor, Scope
 from tracekit.sink import Sink
 
-__all__ = ["Kept", "Kind", "Operation", "Recorder", "RunScope", "active", "current", "sound_text"]
+__all__ = ["Kept", "Kind", "Operation", "Recorder", "RunScope", "active", "current"]
 
 _log = logging.getLogger("tracekit")
 _SAID_BY_USERS = frozenset(
@@ -397,11 +394,3 @@ class Recorder:
     def message(self, role: Literal["user", "system", "agent"], content: object) -> None:
         """Note something said that no model call shows."""
         self.note(MessageNoted, actor=role, actor_kind=role, observation=content)
-
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def sound_text(text: str) -> str:
-    """Text that can be written: of a lone surrogate (half a character) U+FFFD is left."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tracekit import carrying, configuration, guard
-from tracekit.canonical import Encoded, JsonValue, encode
+from tracekit.canonical import Encoded, JsonValue, encode, sound_text
 from tracekit.canonical.classes import name_class
 from tracekit.contract import Contract
 from tracekit.errors import CallRefused
@@ -33,7 +33,8 @@ from tracekit.events import (
     ToolCallEnded,
 )
 from tracekit.interruption import pass_on
-from tracekit.recorder import Kind, Operation, Recorder, active, sound_text
+from tracekit.recorder import Kind, Operation, Recorder, active
+from tracekit.redact import inside_a_rule
 
 FACTS: dict[Kind, tuple[type[Fact], type[Fact]]] = {
     "run": (RunBegun, RunEnded),
@@ -133,13 +134,15 @@ class Step:
         items, self._items = self._items, []
         if end in ("raised", "returned"):
             items.append(encode(last))
-        kept = self._without_shared_secrets(_joined(items, whole=self._yielded <= MAX_ITEMS))
+        joined = _joined(items, whole=self._yielded <= MAX_ITEMS)
+        kept = self._without_shared_secrets(joined, ended=end in ("raised", "returned"))
         return kept if end == "over" else replace(kept, types={**kept.types, "": ["stream", end]})
 
-    def _without_shared_secrets(self, kept: Encoded) -> Encoded:
+    def _without_shared_secrets(self, kept: Encoded, *, ended: bool) -> Encoded:
         """Take out the secrets, also those that no item shows alone."""
         scope = self.operation.run.secrets
-        found = self.recorder.redactor.redact_stream(kept.value, scope=scope)  # type: ignore[arg-type]  # items
+        items: list[JsonValue] = kept.value  # type: ignore[assignment]  # what _joined made
+        found = self.recorder.redactor.redact_stream(items, scope=scope, ended=ended)
         if found.failure is not None:
             return Encoded(found.value, replayable=False)
         return replace(kept, value=found.value)
@@ -181,8 +184,8 @@ class Unrecorded:
 
 
 def passed_by() -> bool:
-    """Whether calls simply run: recording is switched off, and no replay answers."""
-    return configuration.off and not guard.installed()
+    """Whether calls simply run: recording is off, or redaction asks a function of the user's."""
+    return (configuration.off or inside_a_rule()) and not guard.installed()
 
 
 def unrecorded(error: Exception, contract: Contract | None = None) -> Unrecorded:

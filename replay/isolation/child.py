@@ -39,7 +39,7 @@ from replay.isolation.protocol import (
 from replay.isolation.rules import Ground
 from replay.isolation.scratch import make_places
 from replay.isolation.warming import warm_up
-from tracekit.recorder import sound_text
+from tracekit.canonical import sound_text
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SIGKILL = 9

@@ -28,6 +28,7 @@ from tracekit.canonical.text import (
     json_text,
     parse_json,
     parse_json_noting,
+    sound_text,
 )
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "parse_json",
     "parse_json_noting",
     "register_codec",
+    "sound_text",
 ]
 
 del _arrays, _objects

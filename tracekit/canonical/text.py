@@ -305,3 +305,8 @@ def spell_integer(number: int) -> str:
         return str(number)
     except ValueError:  # more than 4,300 digits: the limit guards parsers of untrusted text
         return hex(number)
+
+
+def sound_text(text: str) -> str:
+    """Text that can be written: of a lone surrogate (half a character) U+FFFD is left."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)

@@ -19,6 +19,7 @@ from tracekit.redact.keys import (
 from tracekit.redact.placeholders import find_placeholders, placeholder_kind
 from tracekit.redact.redactor import Finding, Redacted, Redactor, Scope, scan
 from tracekit.redact.rules import Rules
+from tracekit.redact.text import inside_a_rule
 
 __all__ = [
     "KEY_VARIABLE",
@@ -31,6 +32,7 @@ __all__ = [
     "Tagger",
     "UnkeyedTagger",
     "find_placeholders",
+    "inside_a_rule",
     "key_path",
     "load_key",
     "placeholder_kind",

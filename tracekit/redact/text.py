@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from itertools import accumulate
 
 from tracekit.interruption import pass_on
@@ -47,6 +48,9 @@ _ENDED = frozenset({"email", "phone", "card", "iban"})
 _BLANK = re.compile(r"\s")
 _TAG = re.compile(f"[0-9a-f]{{{TAG_LENGTH}}}")
 _SPELLING = {"card": "[ -]", "iban": " ", "phone": r"[ ().\-]"}
+
+
+_asking: ContextVar[bool] = ContextVar("tracekit_inside_a_rule", default=False)
 
 
 class RuleFailed(Exception):
@@ -270,11 +274,21 @@ class TextRedactor:
 
 def _call(function: object, text: str) -> object:
     assert callable(function)
+    token = _asking.set(True)
     try:
         return function(text)
-    except Exception as error:  # noqa: BLE001 - whatever it is, nothing may get through
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever it is, nothing may get through
         pass_on(error)
         raise RuleFailed(f"a redaction function raised {type(error).__name__}") from None
+    finally:
+        _asking.reset(token)
+
+
+def inside_a_rule() -> bool:
+    """Whether a function of the user's looks for secrets here; what it calls is not recorded."""
+    return _asking.get()
 
 
 def _checked_spans(result: object, length: int) -> Iterator[Span]:
