@@ -206,6 +206,27 @@ def test_what_a_living_process_records_stays(path: Path) -> None:
     journal.close()
 
 
+@pytest.mark.parametrize("option", [(), ("--dry-run",)])
+@pytest.mark.parametrize("rotated", [False, True])
+def test_a_run_that_only_a_living_journal_knows_stays_and_is_named(
+    path: Path, option: tuple[str, ...], rotated: bool
+) -> None:
+    journal = Journal(journal_folder(path), max_bytes=500 if rotated else 1 << 20)
+    writer = journal.stamp()[0]
+    for fact, blobs in facts("alive", writer, ended=False):
+        told = {"tenant": "acme", "tags": ("demo",)} if fact.fact == "run.begun" else {}
+        journal.write(fact.model_copy(update=told), blobs)
+    assert (len(list(journal_folder(path).glob("*.jsonl"))) > 1) == rotated
+
+    for criterion in (("--tenant", "acme"), ("--older-than", "2026-12-01"), ("--tag", "demo")):
+        told = CliRunner().invoke(main, ["prune", "--store", str(path), *criterion, *option])
+        assert told.exit_code == 1
+        assert "1 runs may still be recorded, and stay: alive" in told.output
+    other = CliRunner().invoke(main, ["prune", "--store", str(path), "--tag", "x", *option])
+    assert other.exit_code == 0
+    journal.close()
+
+
 def test_a_journal_that_nobody_owns_is_pruned_with_the_rest(path: Path) -> None:
     store = _filled(path)
     journal = Journal(journal_folder(path))

@@ -69,10 +69,11 @@ def convert(
     try:
         with _workplace(target) as folder:
             new = folder / f"new{target.suffix}"
-            made = make(new)
-            done = _copy(source, made, progress or (lambda *_: None))
-            made.compact()
-            _check(made, done)
+            with _named(new, target):
+                made = make(new)
+                done = _copy(source, made, progress or (lambda *_: None))
+                made.compact()
+                _check(made, done)
             _publish(new, target)
             carry_dropped(source.path, target)
             return done
@@ -81,6 +82,18 @@ def convert(
         raise StoreError(
             f"{target} could not be written: {reason}", hint="nothing was changed"
         ) from error
+
+
+@contextmanager
+def _named(new: Path, target: Path) -> Iterator[None]:
+    """Tell what is said of the new store of the place that it is to have."""
+    try:
+        yield
+    except StoreError as error:
+        if str(new) not in error.message:
+            raise
+        said = error.message.replace(str(new), str(target))
+        raise StoreError(said, hint="nothing was changed") from error
 
 
 def _require_free(target: Path) -> None:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from tracekit.conditions import Conditions
 from tracekit.errors import StoreBusy, StoreError, StoreVersionError
 from tracekit.events import SCHEMA_VERSION
-from tracekit.store.folder import Folder, make_folder
+from tracekit.store.folder import Folder, flush, make_folder
 from tracekit.store.places import journal_folder
 from tracekit.store.schema import BLOBS, EVENTS, RUNS, SPARED
 
@@ -34,6 +34,10 @@ SCHEMAS: dict[str, pa.Schema] = {"events": EVENTS, "blobs": BLOBS, "runs": RUNS}
 META = "tracekit"
 _LOOKS, _PAUSE_S = 20, 0.1
 _HELD = re.compile(r"held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
+_SYSTEM = re.compile(
+    r"No space left on device|Disk quota exceeded|File too large|Read-only file system"
+    r"|Permission denied|Operation not permitted|Too many open files|Input/output error"
+)
 _NEWER = re.compile(r"database file with version number|serialized by a newer|newer version", re.I)
 
 _turns: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
@@ -71,9 +75,12 @@ class Database:
             StoreError: it cannot be opened or read, or the block could not do what it does.
         """
         with turn(self.path):
-            if write and not self.path.exists():
-                self._make()
-            base = self._connect(write=write)
+            try:
+                if write and not self.path.exists():
+                    self._make()
+                base = self._connect(write=write)
+            except duckdb.Error as error:
+                raise unreadable(self.path, error) from error
             try:
                 yield base
             except duckdb.Error as error:
@@ -83,13 +90,26 @@ class Database:
                     base.close()
 
     def _connect(self, *, write: bool) -> duckdb.DuckDBPyConnection:
-        if not self.path.exists():
-            base = duckdb.connect()
-            _make_tables(base)
-            return base
-        return patiently(
-            self.path, lambda: duckdb.connect(str(self.path), not write, self._settings())
-        )
+        if self.path.exists():
+            base = patiently(
+                self.path, lambda: duckdb.connect(str(self.path), not write, self._settings())
+            )
+            if not self._is_half_made(base):
+                return base
+            if write:
+                self._make_tables(base)
+                return base
+            base.close()
+        base = duckdb.connect()
+        self._make_tables(base)
+        return base
+
+    def _is_half_made(self, base: duckdb.DuckDBPyConnection) -> bool:
+        """Tell whether the disk was full when the file was made: it holds nothing, not a table.
+
+        What was recorded is in the folder beside it, which is made first.
+        """
+        return not holds_tables(base) and self.beside.path.is_dir()
 
     def make_log(self) -> None:
         """Make the log that a change is written to first: one that is there keeps its mode."""
@@ -111,14 +131,26 @@ class Database:
         new = self.beside.path / f".{Conditions.system().new_uuid7()}.new"
         try:
             with duckdb.connect(str(new), config=self._settings()) as base:
-                _make_tables(base)
-                base.execute(f"CREATE TABLE {META} (schema_version INTEGER, key_id VARCHAR)")
-                values = [SCHEMA_VERSION, self.redaction_key_id]
-                base.execute(f"INSERT INTO {META} VALUES (?, ?)", values)
+                self._make_tables(base)
+                base.execute("CHECKPOINT")  # closing would say nothing of a disk that is full
             new.chmod(0o600)
+            flush(new)
             _put(new, self.path)
+            flush(self.path.absolute().parent)
         finally:
-            new.unlink(missing_ok=True)
+            for left in (new, new.with_name(f"{new.name}.wal")):
+                left.unlink(missing_ok=True)
+
+    def _make_tables(self, base: duckdb.DuckDBPyConnection) -> None:
+        """Make all tables, or none."""
+        base.execute("BEGIN")
+        for name, schema in SCHEMAS.items():
+            base.register("columns", schema.empty_table())
+            base.execute(f"CREATE TABLE {name} AS SELECT * FROM columns")
+            base.unregister("columns")
+        base.execute(f"CREATE TABLE {META} (schema_version INTEGER, key_id VARCHAR)")
+        base.execute(f"INSERT INTO {META} VALUES (?, ?)", [SCHEMA_VERSION, self.redaction_key_id])
+        base.execute("COMMIT")
 
 
 def open_database(path: Path, *, create: bool, redaction_key_id: str | None = None) -> Database:
@@ -189,11 +221,10 @@ def _checked(path: Path, base: duckdb.DuckDBPyConnection) -> str | None:
     return row[1] if isinstance(row[1], str) else None
 
 
-def _make_tables(base: duckdb.DuckDBPyConnection) -> None:
-    for name, schema in SCHEMAS.items():
-        base.register("columns", schema.empty_table())
-        base.execute(f"CREATE TABLE {name} AS SELECT * FROM columns")
-        base.unregister("columns")
+def holds_tables(base: duckdb.DuckDBPyConnection, *, of: str | None = None) -> bool:
+    """Tell whether there is any table, in all or in one attached file."""
+    found = "SELECT 1 FROM duckdb_tables() WHERE ? IS NULL OR database_name = ? LIMIT 1"
+    return bool(base.execute(found, [of, of]).fetchall())
 
 
 @contextmanager
@@ -259,7 +290,21 @@ def unreadable(path: Path, error: duckdb.Error) -> StoreError:
             f"{path} is no DuckDB file, or its beginning is damaged",
             hint="give another path; nothing was changed",
         )
+    if (reason := _SYSTEM.search(str(error))) is not None:
+        return StoreError(
+            f"{path} cannot be read or written: {reason[0]}", hint=_hint(path, reason[0])
+        )
     return StoreError(
         f"{path} cannot be read or written: {told}",
         hint=f"check it with: tracekit verify --store {path}",
     )
+
+
+def _hint(path: Path, reason: str) -> str:
+    match reason:
+        case "No space left on device" | "Disk quota exceeded" | "File too large":
+            return f"make room there; what is recorded is kept in {journal_folder(path)}"
+        case "Read-only file system" | "Permission denied" | "Operation not permitted":
+            return "nothing was changed; see who may read and write there"
+        case _:
+            return f"check it with: tracekit verify --store {path}"

@@ -83,10 +83,14 @@ class ParquetStore:
         return self._reading(lambda live, snapshot: self._runs(live, snapshot, query))
 
     def _runs(self, live: Live, snapshot: Snapshot, query: RunQuery) -> list[RunRow]:
-        fresh = [run_row(self._events(live, snapshot, run_id)) for run_id in live.events]
+        fresh = self.recorded_runs(live, snapshot)
         stored = without_runs(self._table(snapshot), list(live.events))
         kept = rows_in(narrowed(stored, query))
         return finding.select(finding.merge_newest(fresh, kept), query)
+
+    def recorded_runs(self, live: Live, snapshot: Snapshot) -> list[RunRow]:
+        """Sum up the runs that journals hold rows of, with all that is kept of them."""
+        return [run_row(self._events(live, snapshot, run_id)) for run_id in live.events]
 
     def known_runs(self, run_ids: Iterable[str]) -> set[str]:
         """Tell which of ``run_ids`` have a run here."""
@@ -209,8 +213,9 @@ class ParquetStore:
     def compact(self) -> Compacted:
         """Settle, join small files and remove left-overs."""
         from tracekit.store.compaction import compact
+        from tracekit.store.settling import require_settled
 
-        self.settle_into(wait=True)
+        require_settled(self.path, self.settle_into(wait=True))
         return compact(self.folder)
 
     def _reading(self, read: Callable[[Live, Snapshot], _T]) -> _T:

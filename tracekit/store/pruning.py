@@ -48,6 +48,7 @@ from tracekit.store.removal import (
     names_table,
 )
 from tracekit.store.schema import SPARED, blobs_of, write_table
+from tracekit.store.settling import require_settled
 from tracekit.store.types import Store
 
 _NAMES_MEMORY = "300MB"
@@ -73,27 +74,35 @@ def prune(store: Store, criteria: Criteria, *, dry_run: bool = False) -> Pruned:
 
 def _prune_folder(store: ParquetStore, criteria: Criteria, *, dry_run: bool) -> Pruned:
     folder = store.folder
-    store.settle_into(wait=not dry_run)
+    settled = store.settle_into(wait=not dry_run)
     try:
         if dry_run:
-            return _planned(folder, store.live.read(), criteria).as_pruned(folder)
+            return _planned(store, criteria).as_pruned(folder)
         with locked(folder):
-            clean(folder)
-            plan = _planned(folder, store.live.read(), criteria)
-            if not plan.touched:
-                return plan.as_pruned(folder)
-            freed = _size(folder, plan.touched)
-            _commit(folder, plan)
-            clean(folder)
-            made = Reader(folder).snapshot().batches
-            freed -= _size(folder, [one for one in made if one.name not in plan.before])
-            return plan.as_pruned(folder, freed=freed)
+            done = _prune(store, criteria)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise StoreError(
             f"{folder.path} could not be pruned: {reason}",
             hint="no run was removed in part; prune again when it can be written",
         ) from error
+    if done.recording and not done.runs:
+        require_settled(folder.path, settled)
+    return done
+
+
+def _prune(store: ParquetStore, criteria: Criteria) -> Pruned:
+    folder = store.folder
+    clean(folder)
+    plan = _planned(store, criteria)
+    if not plan.touched:
+        return plan.as_pruned(folder)
+    freed = _size(folder, plan.touched)
+    _commit(folder, plan)
+    clean(folder)
+    made = Reader(folder).snapshot().batches
+    freed -= _size(folder, [one for one in made if one.name not in plan.before])
+    return plan.as_pruned(folder, freed=freed)
 
 
 @dataclass
@@ -127,11 +136,15 @@ class _Plan:
         )
 
 
-def _planned(folder: Folder, live: Live, criteria: Criteria) -> _Plan:
-    """Find out what goes; batches with damage stay as they are, and so do the runs in them."""
-    reader = Reader(folder)
+def _planned(store: ParquetStore, criteria: Criteria) -> _Plan:
+    """Find out what goes; batches with damage stay as they are, and so do the runs in them.
+
+    Of a run that is being recorded the catalogue may know nothing, or not what it is meant by.
+    """
+    live, reader = store.live.read(), Reader(store.folder)
     snapshot = reader.snapshot()
-    meant = {row.run_id for row in rows_in(catalogue(snapshot)) if criteria.mean(row)}
+    recorded = store.recorded_runs(live, snapshot)
+    meant = criteria.meant((*recorded, *rows_in(catalogue(snapshot))))
     recording = meant & live.events.keys()
     damaged: set[str] = set()
     while True:

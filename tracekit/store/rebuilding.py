@@ -7,6 +7,7 @@ none of them. It is put in place while the old one is held and nobody settles, w
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 
 import duckdb
@@ -15,12 +16,15 @@ import pyarrow as pa
 from tracekit.chains import MEDIA_TYPE
 from tracekit.conditions import Conditions
 from tracekit.errors import StoreError
+from tracekit.events import RunRow
 from tracekit.store.database import META, STORAGE, Database
 from tracekit.store.folder import flush, locked, make_folder
+from tracekit.store.live import Live
 from tracekit.store.queries import quoted
 from tracekit.store.reading import rows_in
 from tracekit.store.removal import DIGEST, Criteria, Links, Pruned, lines_set_aside, names_table
 from tracekit.store.schema import blobs_of
+from tracekit.store.settling import require_settled
 from tracekit.store.single import DuckdbStore
 
 _NEW = ".pruned"
@@ -42,31 +46,53 @@ def prune_file(store: DuckdbStore, criteria: Criteria, *, dry_run: bool) -> Prun
         StoreError: it cannot be read or written; nothing was removed.
     """
     database = store.database
-    store.settle_into(wait=not dry_run)
-    if not database.path.exists():
-        return Pruned()
+    settled = store.settle_into(wait=not dry_run)
     try:
-        make_folder(store.folder.path)
-        with locked(store.folder), database.opened(write=not dry_run) as base:
-            plan = _planned(store, base, criteria)
-            if not plan.runs or dry_run:
-                return plan
-            base.execute("CHECKPOINT")
-            before = database.path.stat().st_size
-            _replace(database, base)
-            return replace(plan, bytes_freed=max(0, before - database.path.stat().st_size))
+        if dry_run or not database.path.exists():
+            live = store.live.read()
+            recorded = store.recorded_runs(live)
+            with database.opened() as base:
+                plan = _planned(store, base, criteria, live, recorded)
+        else:
+            make_folder(store.folder.path)
+            with locked(store.folder):
+                plan = _prune(store, criteria)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise StoreError(
             f"{database.path} could not be pruned: {reason}", hint="nothing was removed"
         ) from error
+    if plan.recording and not plan.runs and not dry_run:
+        require_settled(database.path, settled)
+    return plan
 
 
-def _planned(store: DuckdbStore, base: duckdb.DuckDBPyConnection, criteria: Criteria) -> Pruned:
-    """Find out what goes; its names stand in ``gone`` and ``needless`` then."""
-    live = store.live.read()
+def _prune(store: DuckdbStore, criteria: Criteria) -> Pruned:
+    database, live = store.database, store.live.read()
+    recorded = store.recorded_runs(live)
+    with database.opened(write=True) as base:
+        plan = _planned(store, base, criteria, live, recorded)
+        if not plan.runs:
+            return plan
+        base.execute("CHECKPOINT")
+        before = database.path.stat().st_size
+        _replace(database, base)
+        return replace(plan, bytes_freed=max(0, before - database.path.stat().st_size))
+
+
+def _planned(
+    store: DuckdbStore,
+    base: duckdb.DuckDBPyConnection,
+    criteria: Criteria,
+    live: Live,
+    recorded: Iterable[RunRow],
+) -> Pruned:
+    """Find out what goes; its names stand in ``gone`` and ``needless`` then.
+
+    Of what is being recorded the catalogue may know nothing, so it comes as ``recorded``.
+    """
     lines = rows_in(base.sql("SELECT * FROM runs").to_arrow_table())
-    meant = {row.run_id for row in lines if criteria.mean(row)}
+    meant = criteria.meant((*recorded, *lines))
     runs = meant - live.events.keys()
     base.register("gone", names_table(runs).rename_columns(["run_id"]))
     base.execute(_NAMED)

@@ -49,6 +49,10 @@ class Criteria:
                 hint="give --older-than 30d, --tag TAG or --tenant NAME; nothing was removed",
             )
 
+    def meant(self, rows: Iterable[RunRow]) -> set[str]:
+        """Name those of some runs for which every condition holds."""
+        return {row.run_id for row in rows if self.mean(row)}
+
     def mean(self, row: RunRow) -> bool:
         """Tell whether every condition holds for a run."""
         if self.begun_before is not None and (

@@ -18,8 +18,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tracekit.conditions import Conditions
+from tracekit.errors import StoreError
 from tracekit.events import SCHEMA_VERSION, Blob, Event, Fact
-from tracekit.journal import owner_alive, part_of, writer_of
+from tracekit.journal import owner_alive, writer_of
+from tracekit.journal_lines import part_of
 from tracekit.journal_reading import JournalContent, open_journal
 from tracekit.store.bulk import Bulk, read_in_bulk
 from tracekit.store.folder import Folder, locked, make_folder, publish
@@ -71,6 +73,19 @@ def settle(folder: Folder, append: Append, *, kept: Kept, wait: bool) -> Settled
             return Settled(journals=moved, live=live, events=events)
     except OSError as error:
         return Settled(live=live, skipped=error.strerror or type(error).__name__)
+
+
+def require_settled(store: Path, done: Settled) -> None:
+    """Raise where nothing was settled that should have been.
+
+    Raises:
+        StoreError: it says why.
+    """
+    if done.skipped is not None:
+        raise StoreError(
+            f"the journals of {store} could not be settled: {done.skipped}",
+            hint="nothing of them is lost, and a command that reads reads them",
+        )
 
 
 def _chunks(paths: list[Path]) -> Iterator[list[Path]]:

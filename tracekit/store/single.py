@@ -21,7 +21,14 @@ from tracekit.rows import run_row
 from tracekit.store import finding
 from tracekit.store.appending import by_run, new_rows
 from tracekit.store.assembling import trajectory_of
-from tracekit.store.database import SCHEMAS, Database, patiently, turn, unreadable
+from tracekit.store.database import (
+    SCHEMAS,
+    Database,
+    holds_tables,
+    patiently,
+    turn,
+    unreadable,
+)
 from tracekit.store.live import Live, LiveReader, set_aside
 from tracekit.store.paired import Paired
 from tracekit.store.queries import Fresh, answer, quoted
@@ -85,12 +92,12 @@ class DuckdbStore:
         if query == RunQuery(limit=query.limit) and query.limit is not None:
             more = f" LIMIT {min(query.limit, 1 << 40) + len(live.events)}"
         stored = self._read(_NEWEST + more)
-        fresh = self._fresh_runs(live)
+        fresh = self.recorded_runs(live)
         kept = (row for row in rows_in(stored) if row.run_id not in live.events)
         return finding.select(finding.merge_newest(fresh, kept), query)
 
-    def _fresh_runs(self, live: Live) -> list[RunRow]:
-        """Sum up the runs that are in journals, with all that is kept of them."""
+    def recorded_runs(self, live: Live) -> list[RunRow]:
+        """Sum up the runs that journals hold rows of, with all that is kept of them."""
         return [run_row(rows) for rows in self._rows(live, live.events).values()]
 
     def _rows(self, live: Live, run_ids: Iterable[str]) -> dict[str, list[Event]]:
@@ -203,8 +210,8 @@ class DuckdbStore:
 
         try:
             return settle(self.folder, self._append_all, kept=self._kept_or_parents, wait=wait)
-        except StoreBusy as error:
-            if wait:
+        except StoreError as error:
+            if wait and isinstance(error, StoreBusy):
                 raise
             return Settled(skipped=error.message)
 
@@ -222,7 +229,9 @@ class DuckdbStore:
 
     def compact(self) -> Compacted:
         """Settle, and give the space of what was replaced back to the file."""
-        self.settle_into(wait=True)
+        from tracekit.store.settling import require_settled
+
+        require_settled(self.path, self.settle_into(wait=True))
         with self.database.opened(write=True) as base:
             base.execute("CHECKPOINT")
         return Compacted(1, 1, 0)
@@ -249,10 +258,10 @@ class _DatabaseViews:
     def make(self, base: duckdb.DuckDBPyConnection) -> None:
         """Make the views."""
         path = self.database.path
-        kept = path.exists()
-        if kept:
+        if path.exists():
             attach = f"ATTACH {quoted(str(path))} AS kept (READ_ONLY)"
             patiently(path, lambda: base.execute(attach))
+        kept = holds_tables(base, of="kept")
         beside = {
             "runs": (self.fresh.runs, "run_id"),
             "events": (events_table(self.fresh.events), "event_id"),
@@ -272,8 +281,10 @@ class _DatabaseViews:
         """Find blobs while a query runs; the file is attached there already."""
         wanted = set(digests)
         found = {name: self.fresh.blobs[name] for name in wanted & self.fresh.blobs.keys()}
-        if (missing := sorted(wanted - found.keys())) and self.database.path.exists():
+        if missing := sorted(wanted - found.keys()):
             with base.cursor() as aside:
+                if not holds_tables(aside, of="kept"):
+                    return found
                 query = "SELECT digest, media_type, bytes FROM kept.blobs WHERE digest IN ?"
                 for name, kind, data in aside.execute(query, [missing]).fetchall():
                     found[name] = Blob(digest=name, media_type=kind, data=data)
