@@ -49,15 +49,20 @@ class ArrangedAnswers(TapeAnswers):
         """Answer a tool call from the record, or by making it where the user lets it run."""
         answer = super().call(asked)
         if answer.rung in KINDS and answer.observation is None and self._doing is not None:
-            answer = self._doing.run(asked, answer)
-            if answer.observation is not None and answer.rung in KINDS:
-                self.note_result(asked, answer.observation)
-            return answer
+            return self._do(self._doing, asked, answer)
         override = self._overrides.get(answer.recorded or "")
         if override is None or answer.observation is None:
             return answer
         self.unserved.pop(answer.recorded or "", None)
         return replace(answer, explanation=f"{answer.explanation}, set by you: {override}")
+
+    def _do(self, doing: Doing, asked: AskedCall, wanted: Answer) -> Answer:
+        made = doing.run(asked, wanted)
+        if made.rung != wanted.rung:
+            self.player.recount(wanted.rung, made.rung)
+        elif made.observation is not None:
+            self.note_result(asked, made.observation)
+        return made
 
     def policy(self, answer: Answer) -> Mapping[str, Any]:
         """What was decided about a call: by the guard now, or when it was recorded."""

@@ -12,7 +12,7 @@ from replay.isolation import Level, Limits
 from replay.matching import Policies
 from replay.prefix import check_span
 from replay.tape_answers import MODEL_MODES, MODES, Mode, ModelMode
-from replay.workers import Bindings
+from replay.workers import Bindings, check_bindings
 from tracekit.errors import UsageError
 
 Conditions = Literal["fixed", "real"]
@@ -77,8 +77,7 @@ class ReplayOptions:
             raise UsageError(
                 "--from-step is for --mode free: a locked planner does not go its own way"
             )
-        if self.bindings and self.mode == "locked":
-            raise UsageError("nothing is made for a locked planner: it only proposes")
+        check_bindings(self.bindings, self.policies, locked=self.mode == "locked")
         if self.self_test and self.baseline is None:
             self._check_repeatable()
 
@@ -97,7 +96,7 @@ class ReplayOptions:
 
     def of_baseline(self) -> ReplayOptions:
         """How the old planner is replayed: whole, on its own record, which has all it asks for."""
-        policies = replace(self.policies, unmatched={}, live=frozenset())
+        policies = replace(self.policies, unmatched={}, live=frozenset(), exercise=False)
         changes: dict[str, Any] = {
             "baseline": None,
             "overrides": (),

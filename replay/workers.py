@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from replay.isolation import Exit, Gaps, Isolate, Level, Limits, Message
+from replay.isolation import Exit, Gaps, Isolate, Level, Limits, Message, trusted
 from replay.matching import Policies
 from replay.toolhost import GUARD, SEARCHED
 from tracekit.canonical import json_text
@@ -22,8 +22,9 @@ from tracekit.trajectory import Observation
 
 Kind = Literal["simulate", "live", "sandbox"]
 KINDS: tuple[Kind, ...] = ("simulate", "live", "sandbox")
-_LONGER_S = 60.0
+_LONGER_S = 30.0
 """A worker outlives the planner: it waits while that thinks."""
+_GRACE_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,20 @@ class Bindings:
 
     def __bool__(self) -> bool:
         return bool(self.guard) or any(self.functions.values())
+
+
+def check_bindings(bindings: Bindings, policies: Policies, *, locked: bool) -> None:
+    """Refuse what would have no effect.
+
+    Raises:
+        UsageError: something is bound for a planner that only proposes, or a guard has no writes.
+    """
+    if bindings and locked:
+        raise UsageError("nothing is made for a locked planner: it only proposes")
+    without = not bindings.functions.get("sandbox")
+    for name, given in (("--guard", bindings.guard), ("--sandbox-all", policies.exercise)):
+        if given and without:
+            raise UsageError(f"{name} is for writes in a sandbox, and there is no --sandbox")
 
 
 def bound(policies: Policies, bindings: Bindings) -> Policies:
@@ -138,7 +153,7 @@ class Worker:
         thread, self._thread = self._thread, None
         if thread is not None:
             self._asked.put({})
-            thread.join(timeout=_LONGER_S)
+            thread.join(timeout=_LONGER_S + _GRACE_S)
 
     def _serve(self) -> None:
         asked, came = self._asked, self._came
@@ -153,7 +168,9 @@ class Worker:
             return asked.get()
 
         try:
-            came.put(self._isolate.run({}, handle))
+            # The planner may be in this process, behind the same hook; this is none of its doing.
+            with trusted():
+                came.put(self._isolate.run({}, handle))
         except BaseException as error:  # noqa: BLE001  # raised again where the call was made
             came.put(error)
 

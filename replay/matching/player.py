@@ -129,6 +129,11 @@ class Player:
         else:
             self._writes.add(f"new {self._answers} {asked.span_id}", asked.contract)
 
+    def recount(self, was: Rung, now: Rung) -> None:
+        """Count an answer on another rung: who was to make it could not."""
+        self._shares[was] -= 1
+        self._shares[now] += 1
+
     def mint(self, kind: str, site: str, occurrence: int) -> JsonValue | None:
         """Return the clock, id or random value that the recorded run was given there."""
         return self.tape.mint(kind, site, occurrence)
@@ -156,7 +161,7 @@ class Player:
 
     def shares(self) -> dict[Rung, int]:
         """Count the calls answered on each rung."""
-        return dict(self._shares)
+        return {rung: count for rung, count in self._shares.items() if count}
 
     def prompt_shares(self) -> dict[Rung, int]:
         """Count the prompts answered on each rung."""

@@ -14,8 +14,9 @@ import pytest
 import tracekit
 from fixtures.agents import desk
 from replay import ReplayOptions, ReplayResult, replay_run
-from replay.isolation import Gaps
+from replay.isolation import Gaps, kernel_available
 from replay.matching import Policies
+from replay.replayer import Replayer
 from replay.workers import Bindings
 from tracekit.errors import PlannerNotFound, UsageError
 from tracekit.store import open_store
@@ -61,6 +62,12 @@ def asks_elsewhere(order):
         return rates("EUR")
     except Exception as error:
         return f"{type(error).__name__}: {error}"
+
+
+def asks_for_a_secret(history, tools):
+    if len(history) > 1:
+        return {"answer": "done"}
+    return {"tool": "search", "arguments": {"query": "mail to someone.real@corp-mail.com"}}
 
 
 def decides(history, tools):
@@ -363,8 +370,6 @@ def live(rates: Rates, *hosts: str, where: str = "", tool: str = "rates") -> Bin
 def test_a_listed_read_is_made_beside_the_planner(
     folder: Path, rates: Rates, isolation: Any, where: str
 ) -> None:
-    from replay.isolation import kernel_available
-
     if isolation == "kernel" and not kernel_available()[0]:
         pytest.skip(kernel_available()[1])
     options = ReplayOptions(
@@ -400,6 +405,58 @@ def test_a_write_is_never_live(folder: Path, rates: Rates) -> None:
     assert [finding.kind for finding in listed.findings] == ["write refused"]
 
 
+# --- how it runs ----------------------------------------------------------------------------------
+
+
+def test_a_sandbox_is_confined_by_the_kernel_too(folder: Path, sandbox: Path) -> None:
+    if not kernel_available()[0]:
+        pytest.skip(kernel_available()[1])
+    options = ReplayOptions(isolation="kernel", path=(str(folder),), bindings=in_sandbox(sandbox))
+    result = replay_run(RUN, planner="sandboxes:pays_more", store=folder / "store", options=options)
+    assert answer_of(result) == {"refunded": 4200}
+    assert (sandbox / "ledger").read_text().startswith("A-1 4200 replay-")
+
+
+def test_a_closure_in_this_process_is_answered_by_a_simulation_in_another(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DESK_LEDGER", str(folder / "production"))
+    options = ReplayOptions(
+        path=(str(folder),),
+        bindings=Bindings(functions={"simulate": {"search": "sandboxes:simulated"}}),
+    )
+
+    def planner(order: str) -> list[str]:
+        return desk.search("anything")
+
+    result = replay_run(RUN, planner=planner, store=folder / "store", options=options)
+    assert (answer_of(result), result.level) == (["simulated anything"], "process")
+
+
+def test_one_worker_serves_one_replay_after_the_other(folder: Path, sandbox: Path) -> None:
+    options = ReplayOptions(
+        isolation="process", path=(str(folder),), bindings=in_sandbox(sandbox, "dies")
+    )
+    recorded = open_store(folder / "store").trajectory(RUN)
+    with Replayer("sandboxes:pays_more", options) as replayer:
+        for _ in range(2):
+            assert [s.answer.rung for s in replayer.replay(recorded).answered][-1] == "sandbox"
+
+
+def test_a_call_that_could_not_be_made_counts_as_not_in_the_recording(folder: Path) -> None:
+    bindings = Bindings(functions={"simulate": {"other": "sandboxes:simulated"}})
+    result = replay(folder, "decides", bindings, Policies(unmatched={"*": "simulate"}))
+    assert result.shares == {"error": 1}
+    assert "no function is bound" in result.answered[0].answer.explanation
+
+
+def test_arguments_that_redaction_cut_are_sent_nowhere(folder: Path) -> None:
+    bindings = Bindings(functions={"simulate": {"search": "sandboxes:simulated"}})
+    result = replay(folder, "asks_for_a_secret", bindings)
+    assert result.shares == {"error": 1}
+    assert "what redaction took out" in result.answered[0].answer.explanation
+
+
 # --- misuse ---------------------------------------------------------------------------------------
 
 
@@ -410,6 +467,19 @@ def test_a_function_that_is_not_there_is_told_before_the_planner_is_imported(fol
     missing = Bindings(functions={"live": {"no_tool": ""}})
     with pytest.raises(PlannerNotFound, match="no_tool=MOD:OBJ"):
         replay(folder, "pays_more", missing)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bindings": Bindings(guard="sandboxes:limits")},
+        {"policies": Policies(exercise=True)},
+        {"bindings": Bindings(functions={"live": {"rates": ""}}), "mode": "locked"},
+    ],
+)
+def test_what_would_have_no_effect_is_misuse(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        ReplayOptions(**options)
 
 
 def test_a_policy_without_a_function_is_misuse(folder: Path) -> None:

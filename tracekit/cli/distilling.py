@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from tracekit.cli.options import (
     store_option,
     warn_of_damage,
 )
+from tracekit.cli.replay_options import variable
 from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -155,17 +155,7 @@ def _options(
         model=model,
         script=script,
         budget=Budget(budget_calls, budget_seconds),
-        replay=ReplayOptions(limits=Limits(wall_s=timeout), environment=dict(map(_variable, env))),
+        replay=ReplayOptions(limits=Limits(wall_s=timeout), environment=dict(map(variable, env))),
         out=out,
         name=name,
     )
-
-
-def _variable(text: str) -> tuple[str, str]:
-    """Read ``NAME=VALUE``, or ``NAME`` for the value that it has here."""
-    name, equals, value = text.partition("=")
-    if equals:
-        return name, value
-    if name not in os.environ:
-        raise UsageError(f"--env {name}: there is no such variable here", hint="write NAME=VALUE")
-    return name, os.environ[name]
