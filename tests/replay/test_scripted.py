@@ -94,9 +94,11 @@ def test_a_streamed_reply_comes_in_chunks_and_breaks_off_where_it_is_cut(
 ) -> None:
     first, second = told(store, planner, f"Faulty.{script}")
 
+    assert first["chunks"] <= second["chunks"]
+    assert second["chunks"] > 3
     assert first.get("error", "") in seen.get("error", "")
     assert first["read"] == seen["read"]
-    assert second == {"read": clerk.WORDS}
+    assert second["read"] == clerk.WORDS
 
 
 @pytest.mark.parametrize(

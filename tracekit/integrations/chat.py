@@ -1,11 +1,12 @@
 """The chat-completions wire form: streams put together, and replies taken apart into streams.
 
 Pure: plain JSON in, plain JSON out; knows nothing of the client. How a provider cut a reply into
-chunks is not kept, so a rebuilt stream has the same content in fewer chunks.
+chunks is not kept: a rebuilt stream has the same text a few words at a time, and the rest whole.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,8 @@ from tracekit.errors import InvalidJson, NotReplayable
 
 _NAMES = ("role", "type", "id", "index")
 """Fields of a delta that are sent whole; other strings arrive in pieces."""
+_WORDS = re.compile(r"\s*\S+|\s+$")
+_WORDS_A_PIECE, _MOST_PIECES = 3, 200
 _LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 _DERIVED = ("parsed", "parsed_arguments")
 """Fields that the client adds to what the provider sent."""
@@ -155,6 +158,15 @@ def _call(position: int, call: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": call.get("id", f"call_{position}"), "type": "function", "function": function}
 
 
+def pieces(content: Any) -> list[Any]:
+    """A text as the pieces of a stream, a few words each; anything else as it is."""
+    if not isinstance(content, str):
+        return [content]
+    words = _WORDS.findall(content)
+    size = max(_WORDS_A_PIECE, -(-len(words) // _MOST_PIECES))
+    return ["".join(words[at : at + size]) for at in range(0, len(words), size)] or [content]
+
+
 def chunks(response: Mapping[str, Any], *, usage: bool) -> Iterator[dict[str, Any]]:
     """Take a response apart into the chunks of a stream.
 
@@ -167,8 +179,11 @@ def chunks(response: Mapping[str, Any], *, usage: bool) -> Iterator[dict[str, An
     for choice in response.get("choices") or []:
         index, message = choice.get("index", 0), dict(choice.get("message") or {})
         calls = message.pop("tool_calls", None) or []
+        first, *rest = pieces(message.get("content"))
         if message:
-            yield {**head, "choices": [{"index": index, "delta": message, "finish_reason": None}]}
+            said = {**message, "content": first} if "content" in message else message
+            for delta in (said, *({"content": piece} for piece in rest)):
+                yield {**head, "choices": [{"index": index, "delta": delta, "finish_reason": None}]}
         for position, call in enumerate(calls):
             delta = {"tool_calls": [{"index": position, **call}]}
             yield {**head, "choices": [{"index": index, "delta": delta, "finish_reason": None}]}

@@ -1,7 +1,7 @@
 """The Responses wire form: streams put together, and replies taken apart into streams.
 
 The counterpart of ``chat`` for ``/responses``, and as pure. A reply is a list of items here, and
-its stream tells each item's life; a rebuilt stream tells the same lives in fewer events.
+its stream tells each item's life; a rebuilt stream tells the same lives, a few words at a time.
 """
 
 from __future__ import annotations
@@ -167,7 +167,9 @@ def _parts(item: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         more: dict[str, Any] = {} if name == "refusal" else {"logprobs": part.get("logprobs") or []}
         text = part.get(name) or ""
         yield {"type": "response.content_part.added", **where, "part": {**part, name: ""}}
-        yield {"type": f"response.{event}.delta", **where, "delta": text, **more}
+        for number, piece in enumerate(chat.pieces(text)):
+            told = {name: [] for name in more} if number else more  # of the whole text, once
+            yield {"type": f"response.{event}.delta", **where, "delta": piece, **told}
         yield {"type": f"response.{event}.done", **where, name: text, **more}
         yield {"type": "response.content_part.done", **where, "part": part}
 
