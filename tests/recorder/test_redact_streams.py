@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.recorder.record_kit import everything, recording
 from tracekit import agent, llm, tool
-from tracekit.redact import KeyedTagger, Redactor, Rules
+from tracekit.redact import KeyedTagger, Redactor, Rules, placeholder_kind
 from tracekit.redact.streams import Edit, share
 
 KEY = b"a key for tests, not for secrets"
@@ -48,12 +48,66 @@ def test_a_secret_in_small_pieces_has_the_placeholder_of_the_whole(secret: str, 
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_a_secret_cut_once_anywhere_is_nowhere(secret: str) -> None:
+def test_a_secret_cut_once_anywhere_in_running_text_is_nowhere(secret: str) -> None:
+    said = f"use {secret} now"
+    for place in range(1, len(said)):
+        items = redacted(["well,", " then ", *cut(said, place)])
+        assert len(items) == 4
+        assert "".join(items) == redacted([f"well, then {said}"])[0]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_secret_cut_in_two_rows_is_nowhere(secret: str) -> None:
     said = f"use {secret} now"
     for place in range(1, len(said)):
         items = redacted(cut(said, place))
         assert len(items) == 2
-        assert "".join(items) == redacted([said])[0]
+        assert secret not in "".join(items)
+
+
+ROWS: list[list[Any]] = [
+    ["contact: joe@corp.com", "contact: amy@corp.com", "contact: joe@corp.com"],
+    [{"note": "mail ann@corp.com"}, {"note": "VIP"}, {"note": "user=ann"}],
+    [{"note": f"uses {TOKEN}"}, {"note": "Nothing"}, {"note": "more"}],
+    ["https://x/v1?access_token=abc123def456", "https://x/v1/users"],
+    ["2024 password=hunter2hunter2", "user=ann opened", "2 done"],
+    ["sk-proj-" + "aB3d" * 6, "Nothing", "bob", "by@corp.com"],
+    [b64 := base64.b64encode(f"it is {TOKEN}".encode()).decode(), "more", b64, b64],
+    ["Authorization: Bearer abcdef123456", "Accept: x", "+49 30 901820", "17 items"],
+]
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_rows_are_redacted_as_if_each_came_alone(rows: list[Any]) -> None:
+    once = redacted(rows)
+    assert once == [redacted([row])[0] for row in rows]
+    assert redacted(once) == once
+    assert Redactor(Rules(), KeyedTagger(KEY)).scan_stream(once) == []
+
+
+def test_a_short_token_that_the_next_item_completes_is_one() -> None:
+    (placeholder,) = redacted([TOKEN])
+    assert redacted(["use " + TOKEN[:36], TOKEN[36:] + " now"]) == ["use " + placeholder, " now"]
+
+
+def test_pieces_that_a_client_of_a_model_calls_so_are_running_text() -> None:
+    def delta(text: str) -> dict[str, Any]:
+        return {"delta": {"text": text}}
+
+    items = redacted([delta("mail ann@corp.co"), delta("mpany.example"), delta(".org")])
+    assert (
+        "".join(item["delta"]["text"] for item in items)
+        == redacted(["mail ann@corp.company.example.org"])[0]
+    )
+
+
+@pytest.mark.parametrize("lane", ["index", "output_index", "item_id"])
+def test_texts_that_are_sent_side_by_side_are_told_apart(lane: str) -> None:
+    said = [(0, TOKEN[:20]), (1, "bob@exam"), (0, TOKEN[20:]), (1, "ple.org")]
+    items = redacted([{lane: at, "delta": text} for at, text in said])
+    for at in (0, 1):
+        whole = "".join(text for here, text in said if here == at)
+        assert "".join(one["delta"] for one in items if one[lane] == at) == redacted([whole])[0]
 
 
 def test_the_placeholder_stands_where_the_secret_began() -> None:
@@ -183,6 +237,23 @@ def test_what_a_generator_yields_is_recorded_so() -> None:
     items = recorded.observation(recorded.row())
     assert len(items) == 4
     assert not any(part in everything(recorded) for part in cut(TOKEN, 8, 20, 30))
+
+
+def test_what_a_generator_returns_is_no_piece_of_what_it_yielded() -> None:
+    @tool
+    def stream() -> Any:
+        yield "mail ann@corp.com"
+        return "VIP ann@corp.com"
+
+    @agent
+    def work() -> None:
+        list(stream())
+
+    with recording() as recorded:
+        work()
+    said, returned = recorded.observation(recorded.row())
+    assert returned == said.replace("mail", "VIP")
+    assert placeholder_kind(said.removeprefix("mail ")) == "email"
 
 
 async def test_what_an_async_generator_yields_is_recorded_so() -> None:

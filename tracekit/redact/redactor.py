@@ -32,7 +32,7 @@ from tracekit.redact.placeholders import (
 from tracekit.redact.prefilter import Prefilter
 from tracekit.redact.respelling import respell
 from tracekit.redact.rules import Rules
-from tracekit.redact.streams import redact_pieces
+from tracekit.redact.streams import Redact, redact_pieces
 from tracekit.redact.text import RuleFailed, TextRedactor
 
 if TYPE_CHECKING:
@@ -152,29 +152,38 @@ class Redactor:
             return self._failed(value, "the value is nested too deeply")
         return Redacted(result, Counter(walk.found))
 
-    def redact_stream(self, items: list[JsonValue], *, scope: Scope | None = None) -> Redacted:
+    def redact_stream(
+        self, items: list[JsonValue], *, scope: Scope | None = None, ended: bool = False
+    ) -> Redacted:
         """Return what a stream yielded without secrets, also those that its items share.
 
         As many items come back, unless a rule fails: then one, without anything.
+
+        Args:
+            items: What it yielded.
+            scope: The secrets learnt elsewhere.
+            ended: Whether the last item is what the stream returned or raised.
         """
         if self.idle:
             return Redacted(items, {})
         scope = scope if scope is not None else Scope()
         found: list[str] = []
         try:
-            return self._settled(items, scope, found)
+            return self._settled(items, scope, found, ended=ended)
         except Exception as error:  # noqa: BLE001  # whatever it is, nothing may get through
             pass_on(error)
             failure = self._failed(items, type(error).__name__)
             return replace(failure, value=[failure.value])
 
-    def _settled(self, items: list[JsonValue], scope: Scope, found: list[str]) -> Redacted:
+    def _settled(
+        self, items: list[JsonValue], scope: Scope, found: list[str], *, ended: bool
+    ) -> Redacted:
         """Redact what items share and each by itself until neither changes anything."""
         for _ in range(_MOST_PASSES):
-            shared, places = redact_pieces(
-                items, lambda pieces: self._text.redact_pieces(pieces, scope.known, found)
-            )
-            alone = self.redact(shared, scope=scope)
+            yielded, last = (items[:-1], items[-1:]) if ended else (items, [])
+            shared, places = redact_pieces(yielded, self._of_pieces(scope.known, found))
+            joined = [*shared, *last] if places else items
+            alone = self.redact(joined, scope=scope)
             if alone.failure is not None or not isinstance(alone.value, list):
                 raise RuleFailed("a rule failed on an item")
             found.extend(Counter(alone.kinds).elements())
@@ -182,6 +191,11 @@ class Redactor:
                 return Redacted(items, Counter(found))
             items = alone.value
         raise RuleFailed("the redaction rules change their own output again and again")
+
+    def _of_pieces(self, known: Mapping[str, str], found: list[str]) -> Redact:
+        return lambda pieces, running: self._text.redact_pieces(
+            pieces, known, found, running=running
+        )
 
     def redact_text(self, text: str, *, scope: Scope | None = None) -> str:
         """Return ``text`` without its secrets."""
@@ -201,9 +215,7 @@ class Redactor:
         """Return the secrets that items of a stream share and none shows alone."""
         found: list[str] = []
         try:
-            _, places = redact_pieces(
-                items, lambda pieces: self._text.redact_pieces(pieces, {}, found)
-            )
+            _, places = redact_pieces(items, self._of_pieces({}, found))
         except (RuleFailed, RecursionError):
             return [Finding("", FAILED)]
         return [Finding(place, kind) for place, kind in zip(places, found, strict=False)]

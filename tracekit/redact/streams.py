@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracekit.redact.base64text import read_base64, write_base64
+from tracekit.redact.borders import is_running_text
 
 if TYPE_CHECKING:
     from tracekit.canonical import JsonValue
 
 _BYTES = "$bytes"
+_LANES = ("index", "output_index", "content_index", "item_id")
+"""Names under which models' interfaces number the texts that they send side by side."""
 
 
 class Edit(NamedTuple):
@@ -36,8 +39,11 @@ class _Piece(NamedTuple):
     is_bytes: bool
 
 
-Redact = Callable[[list[str]], list[str]]
-"""Gives texts that follow each other without what is a secret in all of them together."""
+Redact = Callable[[list[str], bool], list[str]]
+"""Gives texts that follow each other without what is a secret in all of them together.
+
+Told whether they are pieces of one text, not rows.
+"""
 
 
 def redact_pieces(items: list[JsonValue], redact: Redact) -> tuple[list[JsonValue], list[str]]:
@@ -48,10 +54,12 @@ def redact_pieces(items: list[JsonValue], redact: Redact) -> tuple[list[JsonValu
         for path, piece in _texts(root, index, item, (), f"/{index}"):
             channels.setdefault(path, []).append(piece)
     changed: list[str] = []
-    for pieces in channels.values():
+    for path, pieces in channels.items():
         if len(pieces) < 2:
             continue
-        for piece, new in zip(pieces, redact([one.text for one in pieces]), strict=True):
+        texts = [one.text for one in pieces]
+        new_texts = redact(texts, is_running_text(path, texts))
+        for piece, new in zip(pieces, new_texts, strict=True):
             if new != piece.text:
                 changed.append(piece.pointer)
                 piece.into[piece.key] = _written(piece, new)
@@ -93,6 +101,7 @@ def _texts(
             if said is not None:
                 yield path, _Piece(value, _BYTES, pointer, said.decode("latin-1"), is_bytes=True)
             return
+        path = (*path, *_lane(value))
         for name, item in value.items():
             step = name.replace("~", "~0").replace("/", "~1")
             yield from _texts(value, name, item, (*path, name), f"{pointer}/{step}")
@@ -101,6 +110,14 @@ def _texts(
             said_index = item.get("index") if isinstance(item, dict) else None
             step = said_index if isinstance(said_index, int) else position
             yield from _texts(value, position, item, (*path, step), f"{pointer}/{position}")
+
+
+def _lane(value: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield what says to which of several texts under way an item belongs."""
+    for name in _LANES:
+        said = value.get(name)
+        if isinstance(said, int | str):
+            yield name, said
 
 
 def _written(piece: _Piece, text: str) -> str:

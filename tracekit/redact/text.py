@@ -10,10 +10,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from itertools import accumulate
+from functools import partial
 
 from tracekit.interruption import pass_on
 from tracekit.redact.assignments import find_assignments
+from tracekit.redact.borders import real_spans
 from tracekit.redact.detectors import (
     DETECTORS,
     TOKEN_KINDS,
@@ -43,8 +44,6 @@ _SHORTEST = 6
 _FORMATS = tuple(detector for detector in DETECTORS if detector.kind != SECRET)
 _KINDS = FORMAT_KINDS | TOKEN_KINDS
 """The kinds that a secret has by its own form, wherever it stands."""
-_ENDED = frozenset({"email", "phone", "card", "iban"})
-"""Kinds that are known by their end as well, so that a whole one is not the beginning of more."""
 _BLANK = re.compile(r"\s")
 _TAG = re.compile(f"[0-9a-f]{{{TAG_LENGTH}}}")
 _SPELLING = {"card": "[ -]", "iban": " ", "phone": r"[ ().\-]"}
@@ -89,11 +88,17 @@ class TextRedactor:
         raise RuleFailed("the redaction rules change their own output again and again")
 
     def redact_pieces(
-        self, pieces: list[str], known: Mapping[str, str], found: list[str]
+        self, pieces: list[str], known: Mapping[str, str], found: list[str], *, running: bool
     ) -> list[str]:
         """Return texts that follow each other without the secrets of what they add up to.
 
         What the user's functions say of a text they say of each piece, when that is redacted.
+
+        Args:
+            pieces: The texts.
+            known: Secrets learnt elsewhere and their placeholders.
+            found: Gets the kind of each secret replaced.
+            running: Whether they are pieces of one text, not rows.
 
         Raises:
             RuleFailed: a rule raised, or its results never settle.
@@ -102,8 +107,10 @@ class TextRedactor:
             joined = "".join(pieces)
             # Ids that follow each other without a blank look as random as a key.
             by_chance = not _BLANK.search(joined)
-            found_here = self._spans(joined, known, random=not by_chance)
-            spans = self._across(pieces, found_here, known)
+            spans = self._spans(joined, known, random=not by_chance)
+            if spans:
+                alone = partial(self._spans, known=known)
+                spans = real_spans(pieces, spans, alone, running=running)
             if not spans:
                 return pieces
             edits = [
@@ -113,25 +120,6 @@ class TextRedactor:
             ]
             pieces = share(pieces, edits)
         raise RuleFailed("the redaction rules change their own output again and again")
-
-    def _across(self, pieces: list[str], spans: list[Span], known: Mapping[str, str]) -> list[Span]:
-        """Drop the spans that only come about because two whole secrets follow each other."""
-        if not spans:
-            return spans
-        ends = list(accumulate(map(len, pieces)))
-        kept = []
-        for span in spans:
-            first, last = bisect_right(ends, span.start), bisect_left(ends, span.end)
-            whole = [self._is_whole(piece, known) for piece in pieces[first : last + 1]]
-            broken = span.kind in _ENDED or all(whole)
-            if first == last or not any(whole) or not broken:
-                kept.append(span)
-        return kept
-
-    def _is_whole(self, piece: str, known: Mapping[str, str]) -> bool:
-        """Whether a piece is one secret by itself."""
-        text = piece.strip()
-        return [(span.start, span.end) for span in self._spans(text, known)] == [(0, len(text))]
 
     def placeholder(self, kind: str, secret: str) -> tuple[str, str]:
         """Return the placeholder for a whole secret, and its kind.

@@ -1,0 +1,117 @@
+"""Which secrets of a joined stream are real, and which come about at the border of two items.
+
+The one idea: what one item shows by itself is read by itself. Rows - of a table, of a log - say
+nothing together that they do not say alone, so there a find across a border counts only where no
+item shows a secret in that place. Only in running text, cut where its sender's buffer was full, is
+a secret at the end of an item the beginning of a longer one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+
+from tracekit.redact.detectors import Span
+from tracekit.redact.issued import ISSUED
+from tracekit.redact.placeholders import find_placeholders
+
+_DELTAS = frozenset(
+    {"delta", "deltas", "partial_json", "content_block_delta", "arguments_delta", "text_delta"}
+)
+"""Names under which clients of models hand over pieces of one text."""
+_BLANKS = " \t"
+_BLANK_BORDERS = 6
+"""Of so many borders one has a blank, in text that is cut anywhere; at the end of a row is none."""
+_ENDED = frozenset({"email", "phone", "card", "iban"})
+"""Kinds that are known by their end as well, so that a whole one is not the beginning of more."""
+_OPEN = frozenset({"private_key"})
+"""Kinds that go on until their own end, however many items that takes."""
+_DOMAINS = frozenset(
+    {"com", "org", "net", "edu", "gov", "io", "dev", "app", "ai", "info", "biz", "eu", "de", "fr"}
+    | {"uk", "nl", "it", "es", "ch", "at", "be", "pl", "se", "us", "ca", "au", "jp", "in", "br"}
+)
+_JWT_SIGNATURES = frozenset({43, 64, 86, 128, 342, 512, 683})
+
+Alone = Callable[[str], list[Span]]
+"""Finds the secrets of a text."""
+
+
+def is_running_text(path: Sequence[object], pieces: Sequence[str]) -> bool:
+    """Say whether texts that follow each other are pieces of one text, not rows."""
+    if not _DELTAS.isdisjoint(path):
+        return True
+    said = [piece for piece in pieces if piece]
+    blanks = sum(left[-1] in _BLANKS or right[0] in _BLANKS for left, right in pairwise(said))
+    if blanks and blanks * _BLANK_BORDERS >= len(said) - 1:
+        return True
+    return any(piece.count('"') % 2 for piece in said)
+
+
+def real_spans(pieces: list[str], spans: list[Span], alone: Alone, *, running: bool) -> list[Span]:
+    """Return those of ``spans`` of the joined pieces that are secrets of what was said."""
+    ends = list(accumulate(map(len, pieces)))
+    kept = []
+    for span in spans:
+        first, last = bisect_right(ends, span.start), bisect_left(ends, span.end)
+        covered = range(first, last + 1)
+        if running:
+            real = first == last or not _chance([pieces[at] for at in covered], span, alone)
+        else:
+            shown = [
+                one._replace(start=one.start + start, end=one.end + start)
+                for at in covered
+                for start in (ends[at] - len(pieces[at]),)
+                for one in _shown(pieces[at], alone)
+            ]
+            real = _is_more("".join(pieces), span, [one for one in shown if _overlap(one, span)])
+        if real:
+            kept.append(span)
+    return kept
+
+
+def _chance(pieces: list[str], span: Span, alone: Alone) -> bool:
+    """Whether a find only comes about because two whole secrets follow each other."""
+    whole = [_is_whole(piece, alone) for piece in pieces]
+    return any(whole) and (span.kind in _ENDED or all(whole))
+
+
+def _is_whole(piece: str, alone: Alone) -> bool:
+    """Whether a piece is one secret by itself."""
+    text = piece.strip()
+    return [(span.start, span.end) for span in alone(text)] == [(0, len(text))]
+
+
+def _shown(piece: str, alone: Alone) -> list[Span]:
+    """Return what a piece shows by itself: secrets, and what stands instead of some."""
+    walls = [Span(wall.start, wall.end, wall.kind) for wall in find_placeholders(piece)]
+    return [*alone(piece), *walls]
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _is_more(joined: str, span: Span, shown: list[Span]) -> bool:
+    """Whether a find says more than what the items show where it stands."""
+    if not shown or span.kind in _OPEN:
+        return True
+    if len(shown) > 1 or shown[0].kind != span.kind or shown[0].start != span.start:
+        return False
+    part, whole = joined[span.start : shown[0].end], joined[span.start : span.end]
+    if len(part) >= len(whole):
+        return False
+    if span.kind == "email":
+        return _domain(whole) in _DOMAINS and _domain(part) not in _DOMAINS
+    if span.kind == "jwt":
+        return _signature(whole) in _JWT_SIGNATURES and _signature(part) not in _JWT_SIGNATURES
+    issued = ISSUED.get(span.kind)
+    return issued is not None and len(part) < len(whole) == issued.length
+
+
+def _domain(address: str) -> str:
+    return address.rpartition(".")[2].lower()
+
+
+def _signature(token: str) -> int:
+    return len(token.rpartition(".")[2])
