@@ -31,7 +31,7 @@ from tracekit import conditions
 from tracekit.canonical import JsonValue, digest
 from tracekit.configuration import store_path
 from tracekit.contract import Contract
-from tracekit.errors import PlannerSignatureError, UsageError
+from tracekit.errors import NotRecorded, PlannerSignatureError, UsageError
 from tracekit.journal import Journal
 from tracekit.redact import KeyedTagger, Redactor, load_key
 from tracekit.settings import redaction_rules
@@ -227,6 +227,8 @@ class _Shadow:
             raise PlannerSignatureError(f"planner {self._name}: {error['message']}")
         refused = [f"{f['kind']}: {f['what']}" for f in done.findings if not f.get("incidental")]
         failed = f"the planner raised {error['type']}: {error['message']}" if error else None
+        if failed and error["type"] == NotRecorded.__name__:
+            failed += "; --simulate or --live lets it go on"
         ended = done.exit.detail if done.exit.kind != "done" else None
         return ShadowResult(
             run_id=scribe.run_id,

@@ -22,7 +22,8 @@ def summarise(result: ReplayResult) -> str:
 def _lines(result: ReplayResult) -> Iterator[str]:
     yield f"{result.verdict.kind.upper()}  replay {result.run_id} of {result.replay_of}"
     reasons = list(dict.fromkeys(result.verdict.reasons))
-    yield from (f"  because {' '.join(reason.split())}" for reason in reasons[:_MOST_LINES])
+    word = "given" if result.passed else "because"
+    yield from (f"  {word} {' '.join(reason.split())}" for reason in reasons[:_MOST_LINES])
     if len(reasons) > _MOST_LINES:
         yield f"  and for {len(reasons) - _MOST_LINES} reasons more (--json lists them)"
     yield f"  planner    {result.planner} ({result.mode}, model {result.model})"

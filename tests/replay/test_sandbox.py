@@ -383,6 +383,23 @@ def test_a_listed_read_is_made_beside_the_planner(
     assert result.verdict.kind == "inconclusive"
 
 
+@pytest.mark.parametrize("isolation", ["process", "kernel"])
+def test_a_host_may_be_listed_by_its_name(folder: Path, rates: Rates, isolation: Any) -> None:
+    if isolation == "kernel" and not kernel_available()[0]:
+        pytest.skip(kernel_available()[1])
+    named = rates.host.replace("127.0.0.1", "localhost")
+    bindings = Bindings(
+        functions={"live": {"rates": ""}},
+        gaps={"live": Gaps(hosts=(named,))},
+        environment={"RATES_URL": f"http://{named}/rates"},
+    )
+    options = ReplayOptions(isolation=isolation, path=(str(folder),), bindings=bindings)
+    result = replay_run(
+        RUN, planner="sandboxes:asks_elsewhere", store=folder / "store", options=options
+    )
+    assert (answer_of(result), rates.asked) == (1.25, 1)
+
+
 def test_a_read_that_was_not_listed_is_not_made(folder: Path, rates: Rates) -> None:
     result = replay(folder, "asks_elsewhere", Bindings())
     assert "not in the recording" in answer_of(result)
