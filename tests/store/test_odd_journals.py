@@ -77,6 +77,9 @@ def test_every_command_goes_on_past_what_is_no_file(path: Path, kind: str) -> No
     assert runner.invoke(main, ["show", "kept"]).exit_code == 0
     assert runner.invoke(main, ["sql", "SELECT * FROM events"]).exit_code == 0
     assert runner.invoke(main, ["scan"]).exit_code == 0
+    joined = runner.invoke(main, ["compact"])
+    assert joined.exit_code == 2
+    assert "Error: not settled: journal/odd.jsonl: it is a" in joined.stderr
 
 
 @pytest.mark.parametrize("fault", [errno.EACCES, errno.EIO])
@@ -127,3 +130,17 @@ def test_what_is_no_file_among_the_journals_put_aside_stops_nobody(path: Path, k
 
     assert len(open_store(path).problems) == 1
     assert CliRunner().invoke(main, ["scan", "--store", str(path)]).exit_code == 0
+
+
+def test_what_is_verified_is_what_is_asked_for_while_begins_are_held_back(path: Path) -> None:
+    journal = Journal(journal_folder(path), max_bytes=500)
+    for fact, blobs in facts("alive", journal.stamp()[0])[:-1]:
+        journal.write(fact, blobs)
+    store = open_store(path)
+    assert store.settle().events == 1
+    report = store.verify()
+
+    counts = "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM payloads)"
+    assert store.sql(counts).rows == ((report.events, report.blobs),)
+    assert (report.events, report.findings) == (2, ())
+    journal.close()

@@ -6,11 +6,13 @@ import click
 
 from tracekit.cli.options import (
     FINDING,
+    MISUSE,
     NOTHING,
     explained,
     json_option,
     open_for_reading,
     store_option,
+    tell_error,
 )
 
 
@@ -53,6 +55,8 @@ def compact(store: str, as_json: bool) -> None:
 
     Nothing is lost: joined files replace the old ones at once, and damaged ones stay as they are.
 
+    Exits with 0 if all was settled and joined, 2 if something could not be; what and why is said.
+
     Example:
 
     \b
@@ -61,7 +65,8 @@ def compact(store: str, as_json: bool) -> None:
     from tracekit.cli.text import json_report
     from tracekit.store import open_store
 
-    done = open_store(store).compact()
+    opened = open_store(store)
+    done = opened.compact()
     if as_json:
         click.echo(
             json_report(
@@ -77,6 +82,10 @@ def compact(store: str, as_json: bool) -> None:
             f"{done.batches_before} batches are now {done.batches_after};"
             f" {done.removed_files} files removed"
         )
+    if left := [str(problem) for problem in opened.problems if problem.in_a_journal]:
+        for line in left:
+            tell_error(f"not settled: {line}")
+        raise SystemExit(MISUSE)
 
 
 @click.command()

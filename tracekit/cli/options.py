@@ -64,6 +64,9 @@ def explained(function: F) -> F:
         except BrokenPipeError:
             _drop_output()
             sys.exit(BROKEN_PIPE)
+        except _database_errors() as error:
+            _explain(_told_by_the_database(error))
+            sys.exit(MISUSE)
         except OSError as error:
             _drop_output()
             place = "the output" if error.filename is None else str(error.filename)
@@ -73,6 +76,20 @@ def explained(function: F) -> F:
             return result
 
     return cast(F, _debug_option(explaining))
+
+
+def _database_errors() -> tuple[type[Exception], ...]:
+    """Name what the database raises where disk or memory give no more, if it is loaded at all.
+
+    Its other errors are bugs of ours, or are told by whoever asks it.
+    """
+    duckdb = sys.modules.get("duckdb")
+    return () if duckdb is None else (duckdb.IOException, duckdb.OutOfMemoryException)
+
+
+def _told_by_the_database(error: Exception) -> str:
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    return f"{first}\n  make room on the disk and in memory; nothing was changed"
 
 
 def _explain(text: str) -> None:

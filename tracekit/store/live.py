@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tracekit.events import SCHEMA_VERSION, Blob, Event
 from tracekit.journal import owner_alive
 from tracekit.journal_reading import JournalContent, read_journal
-from tracekit.rows import rows_from_facts
+from tracekit.rows import rows_from_facts, without_known_ends
 from tracekit.store.folder import Folder
 from tracekit.store.types import Problem
 
@@ -123,6 +123,16 @@ def join(contents: Mapping[Path, JournalContent]) -> Live:
         blobs |= content.blobs
         problems += _problems(path, content)
     return Live(dict(by_run), blobs, tuple(problems))
+
+
+def rows_beside(rows: Iterable[Event], kept: Mapping[str, Event]) -> list[Event]:
+    """Give those of a run's rows in journals that are not kept yet.
+
+    Args:
+        rows: What journals say.
+        kept: What is kept of the run, by ``event_id``.
+    """
+    return without_known_ends((row for row in rows if row.event_id not in kept), kept.values())
 
 
 def damage_of(path: Path, content: JournalContent) -> list[str]:

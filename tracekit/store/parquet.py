@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 from tracekit.errors import RunNotFound, StoreError
 from tracekit.events import Blob, Event, RunRow
 from tracekit.order import in_order
-from tracekit.rows import run_row, without_known_ends
+from tracekit.rows import run_row
 from tracekit.store import finding
 from tracekit.store.appending import append, append_locked, by_run
 from tracekit.store.assembling import trajectory_of
 from tracekit.store.blobs import find_blobs
 from tracekit.store.folder import Folder
-from tracekit.store.live import Live, LiveReader, set_aside
+from tracekit.store.live import Live, LiveReader, rows_beside, set_aside
 from tracekit.store.reading import (
     Reader,
     Retired,
@@ -241,6 +241,5 @@ class ParquetStore:
         for run_id, rows in live.events.items():
             table = self.reader.events(snapshot.batches_of(run_id), [run_id])
             kept = by_run(events_of(table) if table is not None else ()).get(run_id, {})
-            new = (row for row in rows if row.event_id not in kept)
-            fresh += without_known_ends(new, kept.values())
+            fresh += rows_beside(rows, kept)
         return fresh

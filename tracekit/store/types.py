@@ -66,6 +66,11 @@ class Problem:
     what: str
     lost: str
 
+    @property
+    def in_a_journal(self) -> bool:
+        """Whether it is one of what was recorded and could not be settled."""
+        return self.path.startswith("journal/")
+
     def __str__(self) -> str:
         return f"{self.path}: {self.what}; lost: {self.lost}"
 

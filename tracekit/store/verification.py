@@ -15,7 +15,7 @@ from tracekit.events import Blob, Event
 from tracekit.store.blobs import find_blobs
 from tracekit.store.folder import Folder
 from tracekit.store.linked import value_digests
-from tracekit.store.live import Live, set_aside
+from tracekit.store.live import Live, rows_beside, set_aside
 from tracekit.store.reading import Reader, Snapshot, catalogue
 from tracekit.store.schema import blobs_of, events_of
 from tracekit.store.types import Problem, VerifyReport
@@ -143,23 +143,23 @@ def examine(
         find: Gives one of the values again.
     """
     check = _Check()
-    number = 0
+    beside: dict[str, dict[str, Event]] = {run_id: {} for run_id in live.events}
     for blob in chain(live.blobs.values(), blobs):
         check.blob(blob)
-        number += 1
     check.prompts(find)
     for event in events:
         check.event(event)
+        if event.run_id in beside:
+            beside[event.run_id][event.event_id] = event
     _check_ids(check)
     _check_counts(check, counts)
-    stored = set(check.by_run)
-    for run_id, rows in live.events.items():
-        for row in rows if run_id not in stored else ():
+    for run_id, kept in beside.items():
+        for row in rows_beside(live.events[run_id], kept):
             check.event(row)
     return VerifyReport(
         runs=len(check.by_run),
         events=sum(check.by_run.values()),
-        blobs=number,
+        blobs=len(check.values.keys() | check.links.keys()),
         digests_checked=check.digests,
         findings=check.findings.all(),
     )
