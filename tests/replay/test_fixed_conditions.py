@@ -16,7 +16,9 @@ import pytest
 import tracekit
 from fixtures.agents import restless
 from replay import ReplayOptions, ReplayResult, replay_run
+from replay.replayer import Replayer
 from tracekit.assembly import trajectory_digest
+from tracekit.store import open_store
 
 RUN = "restless-run"
 AGENTS = "fixtures.agents.restless"
@@ -132,6 +134,24 @@ def test_other_threads_of_this_process_keep_the_real_clock(store: Path) -> None:
 
 def _clock() -> float:
     return time.time()
+
+
+@pytest.mark.parametrize("times", [12, pytest.param(50, marks=pytest.mark.slow)])
+def test_what_is_asked_at_once_in_any_order_is_one_trajectory(tmp_path: Path, times: int) -> None:
+    tracekit.configure(store=tmp_path / "store")
+    with tracekit.run(run_id=RUN):
+        restless.crowd("in any order?")
+    tracekit.configure(store=tmp_path / "elsewhere")
+    recorded = open_store(tmp_path / "store").trajectory(RUN)
+
+    options = ReplayOptions(isolation="guard", conditions="real")
+    with Replayer(f"{AGENTS}:crowd", options) as replayer:
+        results = [replayer.replay(recorded) for _ in range(times)]
+
+    orders = {str([step.arguments for step in r.answered]) for r in results}
+    assert len(orders) > 1
+    assert digests(*results) == {trajectory_digest(recorded)}
+    assert {r.verdict.kind for r in results} == {"pass"}
 
 
 def test_conditions_may_be_left_as_the_machine_has_them(store: Path) -> None:
