@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,7 @@ from tracekit.events import (
     ToolCallEnded,
 )
 from tracekit.journal import Journal, owner_alive
+from tracekit.journal_lines import fact_line
 from tracekit.journal_reading import read_journal
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -259,29 +263,241 @@ def test_what_comes_up_in_the_middle_of_a_write_is_written_at_once(
     assert found.damage == []
 
 
-def test_a_line_that_finds_no_room_in_the_middle_tears_nothing_but_itself(
+def test_of_a_line_that_finds_no_room_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = Journal(tmp_path)
-
     journal.write(_loss(journal, 0), [])
-    write = os.write
-
-    def short(fd: int, data: bytes) -> int:
-        monkeypatch.setattr("tracekit.journal.os.write", write)
-        return write(fd, data[:9])
-
-    monkeypatch.setattr("tracekit.journal.os.write", short)
-    with pytest.raises(OSError, match="No space"):
-        journal.write(_loss(journal, 1), [])
+    with monkeypatch.context() as patched:
+        patched.setattr("tracekit.journal_file.os.write", _room_for(9))
+        with pytest.raises(OSError, match="No space"):
+            journal.write(_loss(journal, 1), [])
     journal.write(_loss(journal, 2), [])
     found = read_journal(journal.path)
-    assert [fact.seq for fact in found.facts] == [0, 2]
-    assert len(found.damage) == 1
+    assert ([fact.seq for fact in found.facts], found.damage) == ([0, 2], [])
 
 
-def _loss(journal: Journal, seq: int) -> LossNoted:
+def test_a_line_that_lacks_nothing_but_its_end_counts_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path)
+    journal.write(_fact(0), [])
+    with monkeypatch.context() as patched:
+        patched.setattr("tracekit.journal_file.os.write", _room_for(len(fact_line(_fact(1))) - 1))
+        journal.write(_fact(1), [])
+    assert [fact.seq for fact in read_journal(journal.path).facts] == [0, 1]
+    journal.write(_fact(2), [])
+    found = read_journal(journal.path)
+    assert ([fact.seq for fact in found.facts], found.damage) == ([0, 1, 2], [])
+
+
+def _room_for(size: int) -> Callable[[int, bytes], int]:
+    """Write as if the disk had room for so many more bytes."""
+    write, room = os.write, [size]
+
+    def short(fd: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        done = write(fd, data[: room[0]])
+        room[0] -= done
+        return done
+
+    return short
+
+
+# --- what a program does to numbers and files -----------------------------------------------------
+
+
+def _fd(journal: Journal) -> int:
+    (fd,) = [
+        int(entry.name)
+        for entry in os.scandir("/proc/self/fd")
+        if os.path.realpath(entry.path) == os.path.realpath(journal.path)
+    ]
+    return fd
+
+
+def _all_seqs(folder: Path) -> list[int]:
+    return sorted(fact.seq for path in folder.iterdir() for fact in read_journal(path).facts)
+
+
+def test_a_number_that_the_program_closed_and_uses_again_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    journal = Journal(folder)
+    for seq in range(3):
+        journal.write(_fact(seq), [_blob(b"x")])
+    fd = _fd(journal)
+    assert fd > 64  # what a daemon closes, and what the next file gets
+    own = os.open(tmp_path / "own", os.O_RDWR | os.O_CREAT)
+    os.dup2(own, fd)
+    journal.write(_fact(10**9), [_blob(b"x")])  # later than the next look
+    assert (tmp_path / "own").read_bytes() == b""
+    journal.close()
+    os.close(fd)  # it is the program's still
+    os.close(own)
+    assert _all_seqs(folder) == [0, 1, 2, 10**9]
+
+
+def test_a_file_that_the_program_closed_is_followed_by_another_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path)
+    for seq in range(3):
+        journal.write(_fact(seq), [_blob(b"x")])
+    os.close(_fd(journal))
+    for seq in range(3, 6):
+        journal.write(_fact(seq), [_blob(b"x")])
+    first, second = sorted(tmp_path.iterdir())
+    assert [fact.seq for fact in read_journal(first).facts] == [0, 1, 2]
+    assert [fact.seq for fact in read_journal(second).facts] == [3, 4, 5]
+    assert read_journal(second).blobs.keys() == {_blob(b"x").digest}
+    journal.close()
+
+
+def test_what_went_into_the_programs_file_before_anybody_looked_is_counted(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    journal = Journal(folder)
+    for seq in range(3):
+        journal.write(_fact(seq), [])
+    own = os.open(tmp_path / "own", os.O_RDWR | os.O_CREAT)
+    fd = _fd(journal)
+    os.dup2(own, fd)
+    for seq in range(3, 7):
+        journal.write(_fact(seq), [])
+    journal.write(_fact(10**9), [])
+    facts = [fact for path in folder.iterdir() for fact in read_journal(path).facts]
+    losses = [fact.count for fact in facts if isinstance(fact, LossNoted)]
+    kept = sum(isinstance(fact, ToolCallBegun) for fact in facts)
+    assert kept + sum(losses) >= 8
+    assert kept == 4
+    journal.close()
+    os.close(fd)
+    os.close(own)
+
+
+def test_a_journal_that_is_deleted_again_and_again_counts_all_that_went(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    written = 0
+    for seq in range(5):
+        for more in range(seq + 1):
+            journal.write(_fact(10**9 * seq + more), [])
+            written += 1
+        journal.path.unlink()
+    journal.write(_fact(10**10), [])
+    (path,) = tmp_path.iterdir()
+    facts = read_journal(path).facts
+    assert [fact.count for fact in facts if isinstance(fact, LossNoted)] == [written]
+
+
+def test_a_loss_that_goes_with_a_file_counts_for_what_it_told_of(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.write(_fact(0), [])
+    journal.write(_loss(journal, 1, count=7), [])
+    journal.path.unlink()
+    journal.write(_fact(10**9), [])
+    facts = read_journal(journal.path).facts
+    assert [fact.count for fact in facts if isinstance(fact, LossNoted)] == [8]
+
+
+@pytest.mark.parametrize("when", ["open", "close"])
+def test_what_is_recorded_while_files_change_places_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """A signal handler may record there, and a file of the program may be opened there."""
+    journal = Journal(tmp_path, max_bytes=1)
+    journal.write(_fact(0), [_blob(b"x")])
+    plain = getattr(os, when)
+
+    def interrupted(*given: Any) -> Any:
+        monkeypatch.setattr(f"tracekit.journal_file.os.{when}", plain)
+        done = plain(*given)
+        journal.write(_fact(90), [_blob(b"x")])
+        return done
+
+    monkeypatch.setattr(f"tracekit.journal_file.os.{when}", interrupted)
+    for seq in range(1, 4):
+        journal.write(_fact(seq), [_blob(b"x")])
+    journal.close()
+    assert _all_seqs(tmp_path) == [0, 1, 2, 3, 90]
+
+
+@pytest.mark.parametrize("when", ["open", "write", "close", "fcntl.flock"])
+def test_a_handler_that_raises_while_files_change_places_costs_no_later_fact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    folder = tmp_path / "journal"
+    journal = Journal(folder, max_bytes=1)
+    journal.write(_fact(0), [])
+    name = when if "." in when else f"os.{when}"
+    plain = os if "." not in when else fcntl
+    call = getattr(plain, when.rpartition(".")[2])
+    count = [0]
+
+    def interrupted(*given: Any) -> Any:
+        done = call(*given)
+        count[0] += 1
+        if count[0] == (2 if when == "write" else 1):  # the line is the first, and whole
+            monkeypatch.setattr(f"tracekit.journal_file.{name}", call)
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(f"tracekit.journal_file.{name}", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        journal.write(_fact(1), [])
+    own = os.open(tmp_path / "own", os.O_RDWR | os.O_CREAT)
+    for seq in range(2, 8):
+        journal.write(_fact(seq), [])
+    assert (tmp_path / "own").read_bytes() == b""
+    os.close(own)
+    assert _all_seqs(folder) == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert len([path for path in folder.iterdir() if read_journal(path).facts]) >= 3  # it goes on
+    journal.close()
+
+
+def test_waiting_for_the_disk_leaves_no_file_open_when_a_handler_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path, durability="disk", max_bytes=1500)
+    open_before = len(os.listdir("/proc/self/fd"))
+    handled: list[int] = []
+    handling = [False]
+
+    def interrupted(_fd: int) -> None:
+        if not handling[0]:
+            handling[0] = True
+            for _ in range(4):
+                handled.append(1000 + len(handled))
+                journal.write(_fact(handled[-1]), [])
+            handling[0] = False
+
+    monkeypatch.setattr("tracekit.journal.os.fdatasync", interrupted)
+    for seq in range(20):
+        journal.write(_fact(seq), [])
+    assert len(os.listdir("/proc/self/fd")) == open_before + 1
+    journal.close()
+    assert len(os.listdir("/proc/self/fd")) == open_before
+    assert _all_seqs(tmp_path) == [*range(20), *handled]
+
+
+def test_what_was_lost_is_told_on_a_disk_without_room_and_found_by_who_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path)
+    journal.write(_fact(0), [])
+    with monkeypatch.context() as patched:
+        patched.setattr("tracekit.journal_file.os.write", _room_for(0))
+        for count in (1, 2, 30):
+            journal.remember_loss(_loss(journal, 1, count=count))
+    found = read_journal(journal.path)
+    assert [fact.count for fact in found.facts if isinstance(fact, LossNoted)] == [30]
+    assert found.damage == []
+    journal.write(_loss(journal, 1, count=31), [])
+    found = read_journal(journal.path)
+    assert [fact.count for fact in found.facts if isinstance(fact, LossNoted)] == [31]
+
+
+def _loss(journal: Journal, seq: int, *, count: int = 1) -> LossNoted:
     return LossNoted(
         writer=journal.writer, seq=seq, timestamp_ns=7, run_id="r", trace_id="t",
-        span_id=str(seq), count=1, reason="test",
+        span_id=str(seq), count=count, reason="test",
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -153,18 +154,34 @@ def test_what_is_under_way_when_its_process_is_gone_is_settled_as_such(store: St
     ]  # fmt: skip
 
 
-def test_where_no_file_can_be_made_the_full_one_is_gone_on_with(store: Store) -> None:
+def test_where_no_file_can_be_made_the_full_one_is_gone_on_with(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = _journal(store)
     written = facts("live", journal.writer)
     journal.write(*written[0])
-    blocker = journal.folder / f"{journal.writer}.p000002.jsonl"
-    blocker.touch()
-    for fact, blobs in written[1:3]:
-        journal.write(fact, blobs)
-    blocker.unlink()
+
+    def full(*_given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tracekit.journal.JournalFile", full)
+        for fact, blobs in written[1:3]:
+            journal.write(fact, blobs)
     journal.write(*written[3])
     files = _files(store)
     assert [len(read_journal(path).facts) for path in files] == [4, 0]
+    assert _shown(store) == WHOLE
+
+
+def test_a_file_that_was_begun_and_never_finished_is_passed_over(store: Store) -> None:
+    journal = _journal(store)
+    written = facts("live", journal.writer)
+    journal.write(*written[0])
+    (journal.folder / f"{journal.writer}.p000002.jsonl").touch()
+    for fact, blobs in written[1:]:
+        journal.write(fact, blobs)
+    assert [len(read_journal(path).facts) for path in _files(store)] == [2, 0, 2, 0]
     assert _shown(store) == WHOLE
 
 

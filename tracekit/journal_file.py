@@ -1,0 +1,167 @@
+"""One file of a journal, held open: what is written to it is whole, and in this file.
+
+The number that the system gave for a file is not ours alone: a program may close what it did not
+open (one that becomes a daemon does) and get the same number for its next file. So it is moved out
+of the way, and before a file is believed in or closed it is asked whether it is still this one.
+
+What finds no room is taken back, so that nothing half stands in the file. And some room is kept
+behind the first line: there it can be said what was lost although the disk has none left.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+Seen = Literal["here", "deleted", "closed"]
+_RESERVE = 768
+"""Bytes of the room in which one line can be written later; until then they are blanks."""
+_HIGH = 512
+"""Numbers from here on are seldom met by who counts from below."""
+
+
+class JournalFile:
+    """A new file that this process has locked; the first writing begins with ``header``."""
+
+    def __init__(self, path: Path, part: int, header: bytes) -> None:
+        """Make it.
+
+        Raises:
+            FileExistsError: the name is taken.
+            OSError: it could not be made.
+        """
+        self.path = path
+        self.part = part
+        self.kept: set[str] = set()
+        """Digests of the blobs that it holds."""
+        self.size = 0
+        """Bytes that were written to it, without the room that is kept."""
+        self.facts = self.seen = 0
+        """Facts that were written to it, and how many of them before it was last looked at."""
+        self.told = 0
+        """Lost facts that lines of it tell of."""
+        self.oldest_ns: int | None = None
+        self.retired = False
+        """Whether it is followed by another one, and closed by whoever still waits for the disk."""
+        self._header = header
+        self._room_at: int | None = None
+        self._torn = False
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self.fd = os.open(path, flags, 0o600)
+        try:
+            self.fd = _out_of_the_way(self.fd)
+            fcntl.flock(self.fd, fcntl.LOCK_EX)
+            self._identity = _identity(os.fstat(self.fd))
+        except BaseException:
+            with suppress(OSError):
+                os.close(self.fd)
+            path.unlink(missing_ok=True)
+            raise
+
+    def write(self, data: bytes) -> None:
+        """Append whole lines, all of them or nothing.
+
+        Raises:
+            OSError: there is no room, say.
+        """
+        if self._room_at is None:
+            head = self._header[:-1]
+            data = head + b" " * _RESERVE + b"\n" + data
+        if self._torn:
+            data = b"\n" + data
+        done = 0
+        try:
+            done = os.write(self.fd, data)
+            while done < len(data) - 1:  # the end of the last line may come with the next one
+                more = os.write(self.fd, data[done:])
+                if not more:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                done += more
+        except BaseException:
+            self._take_back(done)
+            raise
+        if self._room_at is None:
+            begin = os.fstat(self.fd).st_size - done + self._torn
+            self._room_at = begin + len(self._header) - 1
+            self.size -= _RESERVE
+        self.size += done
+        self._torn = done < len(data)
+
+    def _take_back(self, done: int) -> None:
+        """Leave nothing of what was not written; and nothing may run into what comes next."""
+        self._torn = True
+        with suppress(OSError):
+            status = os.fstat(self.fd)
+            if done and _identity(status) == self._identity:
+                os.ftruncate(self.fd, status.st_size - done)
+
+    def remember(self, line: bytes) -> None:
+        """Put ``line`` into the room that was kept for one, in the place of an earlier one.
+
+        Raises:
+            OSError: it could not be done.
+        """
+        text = b"\n" + line.rstrip(b"\n") if line else b""
+        if self._room_at is None or len(text) > _RESERVE:
+            return
+        # What is open for appending writes nowhere else.
+        fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            if _identity(os.fstat(fd)) == self._identity:
+                os.pwrite(fd, text.ljust(_RESERVE), self._room_at)
+        finally:
+            os.close(fd)
+
+    def look(self) -> Seen:
+        """Tell whether the number is still this file's, and whether anybody can find the file."""
+        status = self._status()
+        if status is None:
+            return "closed"
+        if not status.st_nlink or (self.size and not status.st_size):
+            return "deleted"
+        self.seen = self.facts
+        return "here"
+
+    def missing(self) -> int:
+        """How many facts went with a file that is not here any more, and what it told was lost."""
+        if self._status() is None:  # the program took its number: the file itself may be there
+            with suppress(OSError):
+                status = os.stat(self.path)
+                if _identity(status) == self._identity:
+                    return 0 if status.st_size >= self.size + _RESERVE else self.facts - self.seen
+        return self.facts + self.told
+
+    def close(self) -> None:
+        """Let go of it; what the number stands for meanwhile is left alone."""
+        if self._status() is not None:
+            fd, self.fd = self.fd, -1
+            with suppress(OSError):
+                os.close(fd)
+        self.fd = -1
+
+    def _status(self) -> os.stat_result | None:
+        try:
+            status = os.fstat(self.fd)
+        except OSError:
+            return None
+        return status if _identity(status) == self._identity else None
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _out_of_the_way(fd: int) -> int:
+    """Give an open file a high number, where the process may have one."""
+    limit = os.sysconf("SC_OPEN_MAX")
+    lowest = _HIGH if limit < 0 else min(_HIGH, limit // 2)
+    try:
+        high: int = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+    except OSError:  # all the numbers there are in use
+        return fd
+    os.close(fd)
+    return high
