@@ -144,6 +144,35 @@ def _check_own(run: Trajectory, result: ReplayResult) -> None:
             assert len(found.divergences) == len(lost), name
 
 
+@pytest.mark.parametrize("share", range(SHARES))
+def test_every_run_decides_the_same_in_step_with_its_record(deciders: Path, share: int) -> None:
+    options = ReplayOptions(mode="locked", isolation="process", path=(str(deciders),))
+    with Replayer("deciders:as_recorded", options) as replayer:
+        for run in list(runs().values())[share::SHARES]:
+            result = replayer.replay(run)
+            assert len(result.locked) == len(run.decisions), run.run_id
+            parted = [decision.explanation for decision in result.locked if not decision.same]
+            assert parted == [], run.run_id
+            assert result.findings == (), run.run_id
+
+
+def test_a_planner_that_goes_by_the_tape_alone_is_inert_and_one_that_reads_is_not(
+    deciders: Path,
+) -> None:
+    """In the five other runs all that ``gullible`` does stands in the user's own words."""
+    some = [run for run in runs().values() if len(run.calls) > 3 and not unkept(run)][::40]
+    options = ReplayOptions(isolation="process", path=(str(deciders),), self_test=True)
+    found: Counter[tuple[str, str]] = Counter()
+    for name in ("deciders:as_recorded", "fixtures.agents.general:gullible"):
+        with Replayer(name, options) as replayer:
+            for run in some:
+                test = replayer.replay(run).self_test
+                assert test is not None
+                found[name, test.outcome] += 1
+    assert found["deciders:as_recorded", "inert"] == len(some) == 19
+    assert found["fixtures.agents.general:gullible", "reacts"] >= 14, found
+
+
 # --- the decisions of one pipeline on the tape of another -----------------------------------------
 
 FEWEST = 20
