@@ -29,6 +29,7 @@ from typing import Any, Protocol
 
 from tracekit.canonical import Stream
 from tracekit.errors import NotRecorded
+from tracekit.standing import standing_for
 
 
 class Step(Protocol):
@@ -76,6 +77,8 @@ def wrap(
     is a road around the guard.
     """
     wrapper = _SHAPES[shape_of(function)](function, open_step, off)
+    if inspect.isfunction(function) and function.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:
+        wrapper = types.coroutine(wrapper)
 
     def undecorated(*args: Any, **kwargs: Any) -> Any:
         return (wrapper if guarded() else function)(*args, **kwargs)
@@ -88,7 +91,7 @@ def wrap(
         made.__signature__ = _signature(function)  # type: ignore[attr-defined]  # read by inspect
     vars(undecorated).pop("__wrapped__")  # it would lead to the body
     wrapper.__wrapped__ = undecorated  # type: ignore[attr-defined]  # read by inspect
-    return wrapper
+    return standing_for(function, wrapper)
 
 
 def _at_home(made: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
