@@ -134,7 +134,8 @@ def test_what_is_no_file_among_the_journals_put_aside_stops_nobody(path: Path, k
 
 def test_what_is_verified_is_what_is_asked_for_while_begins_are_held_back(path: Path) -> None:
     journal = Journal(journal_folder(path), max_bytes=500)
-    for fact, blobs in facts("alive", journal.stamp()[0])[:-1]:
+    writer = journal.stamp()[0]
+    for fact, blobs in (*facts("alive", writer)[:-1], *facts("next", writer, ended=False)):
         journal.write(fact, blobs)
     store = open_store(path)
     assert store.settle().events == 1
@@ -142,5 +143,5 @@ def test_what_is_verified_is_what_is_asked_for_while_begins_are_held_back(path: 
 
     counts = "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM payloads)"
     assert store.sql(counts).rows == ((report.events, report.blobs),)
-    assert (report.events, report.findings) == (2, ())
+    assert (report.events, report.findings) == (4, ())
     journal.close()
