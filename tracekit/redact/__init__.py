@@ -17,8 +17,9 @@ from tracekit.redact.keys import (
     load_key,
 )
 from tracekit.redact.placeholders import find_placeholders, placeholder_kind
-from tracekit.redact.redactor import Finding, Redacted, Redactor, Scope, scan
+from tracekit.redact.redactor import Finding, Redacted, Redactor, scan
 from tracekit.redact.rules import Rules
+from tracekit.redact.scope import Scope
 from tracekit.redact.text import inside_a_rule
 
 __all__ = [

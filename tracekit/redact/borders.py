@@ -8,6 +8,7 @@ a secret at the end of an item the beginning of a longer one.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
@@ -31,6 +32,9 @@ _DOMAINS = frozenset(
     {"com", "org", "net", "edu", "gov", "io", "dev", "app", "ai", "info", "biz", "eu", "de", "fr"}
     | {"uk", "nl", "it", "es", "ch", "at", "be", "pl", "se", "us", "ca", "au", "jp", "in", "br"}
 )
+_SHORTEST_REST = 12
+_KEY = re.compile(r"[A-Za-z0-9+/_-]*")
+_DIGIT = re.compile("[0-9]")
 _JWT_SIGNATURES = frozenset({43, 64, 86, 128, 342, 512, 683})
 
 Alone = Callable[[str], list[Span]]
@@ -106,7 +110,18 @@ def _is_more(joined: str, span: Span, shown: list[Span]) -> bool:
     if span.kind == "jwt":
         return _signature(whole) in _JWT_SIGNATURES and _signature(part) not in _JWT_SIGNATURES
     issued = ISSUED.get(span.kind)
-    return issued is not None and len(part) < len(whole) == issued.length
+    if issued is not None and len(part) < len(whole) == issued.length:
+        return True
+    return (issued is None or len(part) < issued.length) and _is_rest(whole[len(part) :])
+
+
+def _is_rest(text: str) -> bool:
+    """Whether the beginning of an item is no word but the rest of a key."""
+    letters = text.rstrip("=")
+    if len(letters) < _SHORTEST_REST or not _KEY.fullmatch(letters):
+        return False
+    mixed = letters != letters.lower() and letters != letters.upper()
+    return bool(_DIGIT.search(letters)) and (mixed or len(letters) >= 2 * _SHORTEST_REST)
 
 
 def _domain(address: str) -> str:

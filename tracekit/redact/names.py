@@ -24,18 +24,39 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_EXACT = _words(
-    "pwd pass passwords passwordhash secrets apikeys credential credentials authorization "
-    "proxyauthorization cookie cookies setcookie jwt cvv cvc cvv2 cvc2 ssn otp passcode "
-    "xamzsignature phpsessid jsessionid connectsid"
-)
 _ENDS = _words(
-    "password passwd passphrase passcode secret apikey secretkey privatekey accesskey signingkey "
-    "encryptionkey masterkey accountkey sharedkey sessionkey hmackey"
+    "password passwords passwordhash passwd passphrase passcode secret secrets apikey apikeys "
+    "secretkey privatekey accesskey signingkey encryptionkey masterkey accountkey sharedkey "
+    "sessionkey hmackey secretkeys privatekeys accesskeys"
 )
-_NO_SECRET_TOKEN = _words(
-    "bos cached class cls completion continuation cursor delta end eos first input last mask max "
-    "min next output pad page per prompt reasoning sep special start stop sync total unk"
+_EXACT = frozenset(_words("pass cookies setcookie xamzsignature phpsessid jsessionid connectsid"))
+_LAST = frozenset(_words("pwd credential credentials jwt cvv cvc ssn otp cookie"))
+"""Last words that hold a secret whatever stands before them."""
+_HEADERS = frozenset(_words("authorization cookies"))
+_BEFORE_HEADER = frozenset(_words("http https x header headers proxy request response amz session"))
+_BEFORE_PASS = frozenset(
+    _words(
+        "account admin app auth basic bot client database db email ftp http imap ldap login mail "
+        "mongo mysql pg pop postgres proxy rabbitmq redis root server sftp smtp sql ssh sudo user "
+        "vpn wifi"
+    )
+)
+_TAILS = frozenset(_words("confirmation confirm value string pem plain plaintext"))
+"""Last words that say of a secret how it is written."""
+_COUNTS = frozenset(_words("num n number count max min total has is no avg"))
+"""First words of what is told about secrets."""
+_SECRET_TOKENS = frozenset(
+    _words(
+        "access refresh api auth bearer session secret csrf xsrf oauth security device bot "
+        "personal service user client admin login reset deploy push registration"
+    )
+)
+"""Words right before ``token`` that leave no doubt."""
+_NO_SECRET_TOKEN = frozenset(
+    _words(
+        "bos cached class cls completion continuation cursor delta end eos input last mask max "
+        "min next output pad page per prompt reasoning sep special start stop sync time total unk"
+    )
 )
 _PATH_STEP = re.compile(
     r"""\.(?P<name>[^\W\d][\w-]*) | \[(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\]
@@ -48,12 +69,24 @@ _PATH_STEP = re.compile(
 def name_class(name: str) -> NameClass | None:
     """Say what kind of secret a field of this name holds, if any."""
     words = [word.lower() for word in _WORD.findall(name[-120:])]
+    while len(words) > 1 and (words[-1].isdigit() or words[-1] in _TAILS):
+        words.pop()
+    if not words or words[0] in _COUNTS:
+        return None
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
     joined = "".join(words)
-    if joined in _EXACT or joined.endswith(_ENDS):
+    if joined in _EXACT or last in _LAST or joined.endswith(_ENDS):
         return "secret"
-    if words and words[-1] == "token" and not set(_NO_SECRET_TOKEN).intersection(words):
-        return "token"
-    return None
+    if last in _HEADERS:
+        return "secret" if not before or before in _BEFORE_HEADER else None
+    if last == "pass":
+        return "secret" if before in _BEFORE_PASS or name.isupper() else None
+    if last == "tokens":
+        return "token" if before in _SECRET_TOKENS else None
+    if last != "token":
+        return None
+    doubtful = before not in _SECRET_TOKENS and not _NO_SECRET_TOKEN.isdisjoint(words)
+    return None if doubtful else "token"
 
 
 def normal_name(name: str) -> str:

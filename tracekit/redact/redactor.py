@@ -11,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tracekit.interruption import pass_on
@@ -32,6 +32,8 @@ from tracekit.redact.placeholders import (
 from tracekit.redact.prefilter import Prefilter
 from tracekit.redact.respelling import respell
 from tracekit.redact.rules import Rules
+from tracekit.redact.schemas import is_schema
+from tracekit.redact.scope import Scope
 from tracekit.redact.streams import Redact, redact_pieces
 from tracekit.redact.text import RuleFailed, TextRedactor
 
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile(r"(?i:bearer|basic|token|digest|apikey) +")
 _MASKS = re.compile(r"\**|__REDACTED__|\[REDACTED\]|<fully masked.*>")
-_SCHEMA_KEYS = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum"})
 
 
 @dataclass(frozen=True)
@@ -69,28 +70,6 @@ class Finding:
     kind: str
 
 
-@dataclass
-class Scope:
-    """The secrets learnt from fields, to be found again in texts that do not name them.
-
-    A password passed as an argument stands bare in the error text of the same call. One scope for
-    the arguments and the outcome of a call, or for a run, takes it out there too. It lives in
-    memory only.
-    """
-
-    known: dict[str, str] = field(default_factory=dict)
-
-    def learn(self, secret: str, placeholder: str) -> None:
-        """Remember a secret, unless it is so plain that it would be found everywhere."""
-        telling = len(secret) >= 12 or (len(secret) >= 6 and not secret.isalpha())
-        if telling and len(self.known) < _MOST_KNOWN:
-            self.known[secret] = placeholder
-
-    def __repr__(self) -> str:
-        return f"Scope({len(self.known)} secrets)"
-
-
-_MOST_KNOWN = 256
 _MOST_PASSES = 8
 _MOST_KEYS = 4096
 _SHORTEST = 6
@@ -344,9 +323,9 @@ class _Walk:
         if kind is None:
             return False
         if kind == "token":
-            return isinstance(item, str) and "logprob" not in siblings
-        # {"password": {"type": "string"}} is a tool's schema, not a password.
-        return not (isinstance(item, dict) and _SCHEMA_KEYS & item.keys())
+            texts = isinstance(item, list) and all(isinstance(one, str) for one in item)
+            return (isinstance(item, str) or texts) and "logprob" not in siblings
+        return not is_schema(item)
 
     def _string(self, value: str, *, secret: bool) -> str:
         if not value or (secret and _MASKS.fullmatch(value)):
