@@ -46,6 +46,7 @@ class TapeAnswers:
         self._latencies = {call.event_id: call.latency_ns or 0 for call in calls}
         self._latencies |= {m.event_id: m.latency_ns or 0 for m in self._record.model_calls}
         self._deciding = False
+        self._proposals = player
         self._spoken_otherwise = False
 
     @property
@@ -60,7 +61,7 @@ class TapeAnswers:
         if self._mode != "locked":
             return self.player.call(asked)
         if self._deciding:
-            return as_proposal(self.player.call(asked))
+            return as_proposal(self._proposals.call(asked))
         return self.lock.call(asked)
 
     def note_result(self, asked: AskedCall, observation: Observation) -> None:
@@ -161,10 +162,11 @@ class TapeAnswers:
     # --- planners that decide ---------------------------------------------------------------------
 
     def begin_decision(self, number: int) -> None:
-        """Locked: calls of earlier decisions were made as recorded, whatever was proposed."""
+        """Locked: all that was recorded before was made, and nothing that was proposed."""
         self._deciding = True
         if self._mode == "locked":
-            self.player.advance_to(number)
+            self._proposals = Player(self.player.tape, self.player.policies)
+            self._proposals.advance_to(number)
 
     def next_history(self, decision: Mapping[str, Any], number: int) -> list[JsonValue] | None:
         """Locked: compare with the recorded decision and go on with what was recorded."""

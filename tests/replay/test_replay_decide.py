@@ -40,6 +40,13 @@ def leaks(history, tools):
     return {"tool": "send", "arguments": {"to": "someone.real@corp-mail.com"}}
 
 
+def pushes_twice(history, tools, script):
+    number = sum(message["role"] == "assistant" for message in history)
+    tools = [[call["tool"] for call in one["calls"]] for one in script]
+    last = tools.index(["git_push"])
+    return script[last] if number in (0, 1, last + 1) else script[number]
+
+
 def says_nothing_usable(history, tools):
     return 42
 
@@ -103,7 +110,19 @@ def test_gullible_does_as_the_tape(folder: Path) -> None:
 def test_locked_in_step_with_the_record(folder: Path) -> None:
     result = replay(folder, "fixtures.agents.general:careful", mode="locked")
 
-    assert [decision.number for decision in result.locked if not decision.same] == [2]
+    parted = [decision for decision in result.locked if not decision.same]
+    assert [(decision.number, decision.change) for decision in parted] == [(2, "other tool")]
+    assert (result.verdict.kind, result.findings) == ("pass", ())
+    assert set(result.shares) == {"exact"}
+
+
+def test_what_was_proposed_in_vain_may_be_proposed_again_and_a_write_only_once(
+    folder: Path,
+) -> None:
+    result = replay(folder, "deciders:pushes_twice", mode="locked")
+
+    assert [finding.kind for finding in result.findings] == ["write refused"]
+    assert "recorded once, asked twice" in result.findings[0].text
 
 
 def test_a_planner_that_asks_for_nothing_is_not_evaluated(folder: Path) -> None:
