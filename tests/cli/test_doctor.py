@@ -336,3 +336,13 @@ def test_a_store_that_somebody_is_writing_can_be_looked_at(tmp_path: Path) -> No
     with (store.path / "lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert told(store)["findings"] == []
+
+
+def test_a_redaction_key_that_cannot_be_looked_at_is_a_finding(
+    store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "home").write_text("no folder")
+    home = str(tmp_path / "home")
+    found = told(store, HOME=home, XDG_CONFIG_HOME=home, TRACEKIT_REDACTION_KEY=None)
+    assert any("the redaction key" in one for one in found["findings"])
+    assert found["facts"]["holds"].startswith("1 runs")

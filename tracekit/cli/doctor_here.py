@@ -75,8 +75,17 @@ def key_id_here() -> str | None:
     Raises:
         RedactionKeyError: it cannot be used.
     """
-    if not os.environ.get(KEY_VARIABLE) and not key_path().exists():
-        return None
+    if not os.environ.get(KEY_VARIABLE):
+        try:
+            key_path().stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise RedactionKeyError(
+                f"the redaction key {key_path()} cannot be looked at: {reason}",
+                hint=f"make its folder readable, or set {KEY_VARIABLE}",
+            ) from error
     return KeyedTagger(load_key()).key_id
 
 
