@@ -227,8 +227,8 @@ class _Shadow:
             raise PlannerSignatureError(f"planner {self._name}: {error['message']}")
         refused = [f"{f['kind']}: {f['what']}" for f in done.findings if not f.get("incidental")]
         failed = f"the planner raised {error['type']}: {error['message']}" if error else None
-        if failed and error["type"] == NotRecorded.__name__:
-            failed += "; --simulate or --live lets it go on"
+        if error and error["type"] == NotRecorded.__name__:
+            failed = f"{failed}; --simulate or --live lets it go on"
         ended = done.exit.detail if done.exit.kind != "done" else None
         return ShadowResult(
             run_id=scribe.run_id,

@@ -73,7 +73,9 @@ def _refused(result: ReplayResult) -> Iterator[str]:
     if not result.findings:
         yield "  findings   none: no write was attempted that the recording does not hold"
         return
-    yield f"  findings   {len(result.findings)}, nothing was executed:"
+    ran = any(rung in result.shares for rung in ("simulate", "live", "sandbox"))
+    executed = "only what you let run was executed" if ran else "nothing was executed"
+    yield f"  findings   {len(result.findings)}, {executed}:"
     counts = Counter((finding.kind, finding.text) for finding in result.findings)
     for (kind, text), count in list(counts.items())[:_MOST_LINES]:
         yield f"    - {kind}: {_short(text)}" + (f" ({count} times)" if count > 1 else "")

@@ -22,8 +22,8 @@ from tracekit.trajectory import Observation
 
 Kind = Literal["simulate", "live", "sandbox"]
 KINDS: tuple[Kind, ...] = ("simulate", "live", "sandbox")
-_LONGER_S = 30.0
-"""A worker outlives the planner: it waits while that thinks."""
+_LONGER_S = 1.0
+"""By how much a worker may outlive the planner, after which it began."""
 _GRACE_S = 15.0
 
 
