@@ -35,9 +35,22 @@ def compare_baseline(
     recorded: Trajectory,
     done: SessionResult,
     locked: Sequence[LockedDecision],
+    *,
+    out_of_step: str | None = None,
 ) -> BaselineLane:
-    """Compare the old planner's replay with what was observed."""
+    """Compare the old planner's replay with what was observed.
+
+    Args:
+        planner: What it is called.
+        run_id: Of its replay.
+        recorded: What was observed.
+        done: What its replay came to.
+        locked: The decisions that were compared, where the replay is locked.
+        out_of_step: Why it was not in step with the record to its end.
+    """
     parted = _parting(recorded, done, locked)
+    if parted is None and out_of_step is not None:
+        parted = len(locked) + 1, out_of_step
     step, difference = parted if parted is not None else (None, "")
     return BaselineLane(planner, run_id, step, difference)
 
@@ -46,9 +59,11 @@ def _parting(
     recorded: Trajectory, done: SessionResult, locked: Sequence[LockedDecision]
 ) -> tuple[int, str] | None:
     """The step at which the lane is not what was observed, and how; None where it is."""
-    if locked and done.stopped is None:
+    if locked:
         other = next((decision for decision in locked if not decision.same), None)
-        return None if other is None else (other.number, other.explanation)
+        if other is not None:
+            return other.number, other.explanation
+        return None if done.stopped is None else (len(locked) + 1, done.stopped)
     if done.trajectory is None:
         return 1, f"it did not begin: {done.exit.detail or done.exit.kind}"
     found = diff(recorded, done.trajectory, left_name="recorded", right_name="replayed")

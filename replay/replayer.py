@@ -171,7 +171,14 @@ class Replayer:
         """Replay the old planner on its own record; put the lane to the test where it is sound."""
         played = self._play(recorded, sink)
         run_id = self._finished(recorded, played, Lanes()).run_id
-        lane = compare_baseline(self.planner_name, run_id, recorded, played.done, played.locked)
+        lane = compare_baseline(
+            self.planner_name,
+            run_id,
+            recorded,
+            played.done,
+            played.locked,
+            out_of_step=played.out_of_step,
+        )
         if not lane.sound or self.options.self_test is False:
             return Lanes(lane)
         return Lanes(lane, self._put_to_test(recorded, played, BASELINE))

@@ -222,6 +222,25 @@ def test_a_script_proposes_and_the_recorded_reply_is_returned(lock: Lock) -> Non
     assert result.trajectory.answer.value == "so rain at 1"
 
 
+@pytest.mark.parametrize(
+    ("baseline", "step", "why"),
+    [
+        ("same", None, ""),
+        ("looks_deeper", 2, "look: /depth recorded 1, proposed 2"),
+        ("asks_less", 4, "cannot lock: it ended after 1 of 2 requests to its model"),
+        ("asks_more", 5, "cannot lock: plan is asked 2 times, the record has 1"),
+    ],
+)
+def test_a_candidate_is_judged_beside_a_locked_baseline_that_is_in_step(
+    lock: Lock, baseline: str, step: int | None, why: str
+) -> None:
+    result = lock("same", baseline=f"steps:{baseline}", self_test=False)
+
+    assert result.baseline is not None
+    assert (result.baseline.unsound_at, result.baseline.difference) == (step, why)
+    assert result.verdict.kind == ("pass" if step is None else "inconclusive")
+
+
 def test_a_call_beside_the_record_cannot_be_locked(lock: Lock) -> None:
     result = lock("looks_again")
 
