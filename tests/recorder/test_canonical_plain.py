@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit.canonical import MAX_DEPTH, MAX_ELEMENTS, canonical_bytes, encode, json_bytes
+from tracekit.canonical import MAX_DEPTH, MAX_ELEMENTS, canonical_bytes, encode, json_bytes, plain
 from tracekit.canonical.plain import read_plain
 
 
@@ -113,3 +113,18 @@ def test_depth_and_cycles_end_as_in_the_careful_walk() -> None:
 
 def test_a_null_beside_finite_floats_is_plain() -> None:
     assert read_plain({"a": None, "b": 1.5}) is not None
+
+
+def test_a_value_that_another_thread_changes_meanwhile_is_left_to_the_careful_walk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    value = {"x": "one text"}
+    dumps = plain.orjson.dumps
+
+    def changed(obj: Any, *, option: int) -> bytes:
+        written = dumps(obj, option=option)
+        value["x"] = "another text"
+        return written
+
+    monkeypatch.setattr(plain.orjson, "dumps", changed)
+    assert plain.read_plain(value) is None

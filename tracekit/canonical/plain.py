@@ -81,7 +81,10 @@ def read_plain(obj: object, *, collect: bool = True) -> Plain | None:
             # Code points below U+D800 sort like UTF-16 code units.
             if any(max(key, default="") >= "\ud800" for key in keys):
                 return Plain(data, canonical_bytes(obj), found, shape)  # type: ignore[arg-type]  # plain
-        return Plain(data, orjson.dumps(obj, option=_SORTED), found, shape)
+        canonical = orjson.dumps(obj, option=_SORTED)
+        if len(canonical) != len(data):  # another thread changed it between the two
+            return None
+        return Plain(data, canonical, found, shape)
     except Exception as error:  # noqa: BLE001  # the careful walk says what becomes of it
         pass_on(error)
         return None
