@@ -11,14 +11,37 @@ import tracekit
 from fixtures.agents import desk
 from replay import ReplayOptions, ReplayResult, replay_run
 from replay.experiment import Override, overridden, parse_override
+from replay.matching import Policies
 from tests.replay.tape_kit import call, record
 from tracekit.errors import ReplayNotPossible, UsageError
 from tracekit.trajectory import Trajectory
 
 RUN = "desk-run"
 PLANNERS = '''
+import uuid
+
 import tracekit
 from fixtures.agents import desk
+
+
+@tracekit.tool(effect="read")
+def opened(session, order):
+    return {"order": order}
+
+
+@tracekit.tool(effect="write")
+def noted(session, text):
+    return "noted"
+
+
+@tracekit.agent
+def tracked(order, write):
+    session = str(uuid.uuid4())
+    opened(session, order)
+    opened(session, "another")
+    if write:
+        noted(session, "seen")
+    return "done"
 
 
 @tracekit.llm(model="m", name="ask")
@@ -80,6 +103,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
             desk.desk("A-1")
         with tracekit.run(run_id="advised"):
             experimental.advised("A-1")
+        for name, write in (("reading", False), ("writing", True)):
+            with tracekit.run(run_id=name):
+                experimental.tracked("A-1", write)
         tracekit.configure(store=folder / "elsewhere")
     return folder
 
@@ -232,3 +258,24 @@ def test_a_start_that_cannot_be_had_says_why(store: Path) -> None:
 def test_bounds_that_are_none_are_misuse(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         ReplayOptions(**options)
+
+
+# --- learnt aliases -------------------------------------------------------------------------------
+
+
+def test_reads_with_an_id_of_the_planners_own_are_found_where_that_is_allowed(store: Path) -> None:
+    strict = replay(store, "tracked", run="reading")
+    assert (strict.verdict.kind, rungs(strict)) == ("inconclusive", ["error"])
+
+    learning = replay(store, "tracked", run="reading", policies=Policies(learn=True))
+
+    assert (learning.verdict.kind, rungs(learning)) == ("pass", ["normalised", "normalised"])
+    told = [step.answer.explanation for step in learning.answered]
+    assert "learnt:" in told[0]
+    assert "learnt:" not in told[1]
+
+
+def test_a_write_with_such_an_id_is_refused_all_the_same(store: Path) -> None:
+    result = replay(store, "tracked", run="writing", policies=Policies(learn=True))
+    assert rungs(result) == ["normalised", "normalised", "error"]
+    assert (result.verdict.kind, result.findings[0].kind) == ("fail", "write refused")
