@@ -123,6 +123,7 @@ class _Reader:
     load: LoadBlob
     by_span: Mapping[str, Event]
     resolver: Resolver = field(init=False)
+    _contracts: dict[str, Contract | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.resolver = Resolver(self.load)
@@ -149,6 +150,16 @@ class _Reader:
             return Whole(None), state
         found = self.resolver.value(blob)
         return (Whole(None), "reference") if found is None else (found, state)
+
+    def contract(self, reference: str | None) -> Contract | None:
+        """The contract that a call refers to; all calls of a tool share one."""
+        if reference is None:
+            return None
+        if reference not in self._contracts:
+            blob = self.load(reference)
+            made = Contract.model_validate_json(blob.data) if blob else None
+            self._contracts[reference] = made
+        return self._contracts[reference]
 
     def ancestors(self, row: Event) -> list[Event]:
         """The operations around ``row``, innermost first; stops where the record has a loop."""
@@ -207,7 +218,7 @@ def _call(
         argument_types=argument.types,
         effect=row.effect or "unknown",
         observation=reader.observation(row),
-        contract=_contract(row.contract, reader.load),
+        contract=reader.contract(row.contract),
         tool_call_id=row.tool_call_id,
         path=path,
         occurrence=occurrence,
@@ -234,6 +245,8 @@ def _with_write_sets(planned: list[Call], covered: list[Call]) -> tuple[list[Cal
         for call in planned
         if call.writes and not call.observation.is_error and not call.refused
     ]
+    if not writes:
+        return planned, covered
     position = {call.event_id: index for index, call in enumerate(planned)}
 
     def visible(call: Call) -> Call:
@@ -309,11 +322,6 @@ def _messages(
         for row in rows
         if row.event_type == "message"
     )
-
-
-def _contract(reference: str | None, load: LoadBlob) -> Contract | None:
-    blob = load(reference) if reference else None
-    return Contract.model_validate_json(blob.data) if blob else None
 
 
 def _tools(reference: object, calls: Sequence[Call], load: LoadBlob) -> tuple[Contract, ...]:

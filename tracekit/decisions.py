@@ -68,6 +68,8 @@ def _wanted(
     call: Call, parent: str | None, pending: list[_Requested], group: int | None
 ) -> _Requested | None:
     """What a reply asked for and this call is: best of the same agent, and of the last reply."""
+    if not pending:
+        return None
     same = [r for r in pending if r.tool == plain_name(call.tool)]
     if group is not None:
         same = [r for r in same if r.group == group]
@@ -167,14 +169,17 @@ def with_answer(decisions: list[Decision], answer: Observation, status: str) -> 
 def number(decisions: list[Decision]) -> tuple[Decision, ...]:
     """Number decisions from 1 and tell their calls."""
     return tuple(
-        replace(
-            decision,
+        Decision(
             index=index,
             calls=tuple(
                 replace(call, decision=index, position=position)
                 for position, call in enumerate(decision.calls)
             ),
+            message=decision.message,
+            model_call=decision.model_call,
+            final=decision.final,
             tainted=any(call.tainted for call in decision.calls),
+            policy=decision.policy,
         )
         for index, decision in enumerate(decisions, 1)
     )

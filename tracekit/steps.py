@@ -70,6 +70,8 @@ class Step:
     def answer(self) -> Any:
         """Return or raise what answers the call; it is recorded as its observation."""
         match self.outcome:
+            case guard.Served(value, _, True):
+                return value  # whoever answered has recorded it
             case guard.Served(value, fields):
                 self.fields |= fields
                 self.end(value)
