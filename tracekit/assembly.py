@@ -39,7 +39,7 @@ def build(events: Sequence[Event], load: LoadBlob) -> Trajectory:
         events: The rows; not empty.
         load: Finds a blob by its digest; None where it is gone.
     """
-    rows = in_order(events)
+    rows = _own_tree(in_order(events))
     reader = _Reader(load, {row.span_id: row for row in rows if row.span_id})
     root = next((row for row in rows if row.event_type == "run"), rows[0])
     agent = _agent_row(root, rows)
@@ -95,6 +95,34 @@ def trajectory_digest(trajectory: Trajectory) -> str:
     for step in steps:
         step[0].sort(key=canonical_text)
     return digest([steps, trajectory.answer.digest_form])
+
+
+def _own_tree(rows: Sequence[Event]) -> list[Event]:
+    """Let our steps stand beneath our steps: a replay knows nothing of the spans in between."""
+    foreign = {row.span_id: row.parent_span_id for row in rows if row.span_id and _is_foreign(row)}
+    if not foreign:
+        return list(rows)
+    return [
+        replace(row, parent_span_id=_lifted(row, foreign))
+        if row.parent_span_id in foreign and row.span_id not in foreign
+        else row
+        for row in rows
+    ]
+
+
+def _lifted(row: Event, foreign: Mapping[str, str | None]) -> str | None:
+    parent, steps = row.parent_span_id, 0  # counted, since a record may have a loop
+    while parent is not None and parent in foreign and steps <= len(foreign):
+        parent, steps = foreign[parent], steps + 1
+    return parent
+
+
+def _is_foreign(row: Event) -> bool:
+    """Whether it was a span of another instrumentation; see ``tracekit.foreign``."""
+    if '"otel"' not in row.attributes:
+        return False
+    told = _object(row.attributes).get("otel")
+    return isinstance(told, dict) and "convention" in told
 
 
 def _agent_row(root: Event, rows: Sequence[Event]) -> Event:

@@ -58,10 +58,14 @@ class Operation:
     over: bool = False
     process: int = field(default_factory=os.getpid)
     """Which process began it; a forked copy of it never ends it."""
+    between: str | None = None
+    """The span of another library that it runs in, where that is an event of the run, too."""
 
     @property
     def parent_span_id(self) -> str | None:
-        """The operation around it, where that belongs to the same run."""
+        """What is around it, where that belongs to the same run."""
+        if self.between is not None:
+            return self.between
         if self.parent is None:
             return self.run.called_from
         return self.parent.span_id if self.parent.run is self.run else None

@@ -147,6 +147,7 @@ class Short(Operation):
         self.actor = prepared.actor
         self.run = parent.run
         self.parent = parent
+        self.between = otel.recorded_above(self.run.run_id) if otel.watching() else None
         self.span = span = (
             recorder.start_span(self.kind, self.actor, None) if otel.active() else otel.NO_SPAN
         )
@@ -155,7 +156,7 @@ class Short(Operation):
         self.process = os.getpid()
         self._prepared = prepared
         self._recorder = recorder
-        self._above = parent.span_id
+        self._above = self.between or parent.span_id
         self._general: Step | None = None
 
     @property

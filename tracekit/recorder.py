@@ -123,16 +123,18 @@ class Recorder:
         # Where our context is at hand, the active span is the parent's or one opened inside it.
         above = parent.span if parent is not None and known is None else None
         called = actor if kind != "llm_call" else model
+        between = None
         if kind == "run" or parent is None:
             run = new_run(kind, parent, run_id)
             span = self.start_span(kind, called, above, provider=provider, run_id=run.run_id)
             run.trace_id = run.trace_id or span.trace_id or conditions.new_trace_id()
         else:
             run = parent.run
+            if above is None and otel.watching() and not self.strict:
+                between = otel.recorded_above(run.run_id)
             span = self.start_span(kind, called, above, provider=provider)
-        operation = Operation(
-            kind, actor, run, span.span_id or conditions.new_span_id(), parent, span
-        )
+        own = span.span_id or conditions.new_span_id()
+        operation = Operation(kind, actor, run, own, parent, span, between=between)
         if kind == "run":
             with self._lock:
                 self._open_runs.append(operation)
@@ -263,8 +265,11 @@ class Recorder:
         own = span.span_id or conditions.new_span_id()
         made = self._write(operation, own, operation.span_id, fact, fields, blobs)
         if span is not otel.NO_SPAN:
-            span.tell(made, None)
-            span.end({"tracekit.run.id": operation.run.run_id})
+            try:
+                span.tell(made, None)
+                span.end({"tracekit.run.id": operation.run.run_id})
+            except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+                self._without_span(error)
         elif fact in (EvidenceNoted, StateNoted):
             operation.span.tell(made, None)
 

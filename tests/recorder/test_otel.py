@@ -229,3 +229,31 @@ def test_what_is_left_in_another_context_says_nothing_and_changes_no_active_span
     said = _run(tmp_path, ELSEWHERE)
     assert {event[1] for event in said["events"]} == {"wait", "held"}
     assert len(said["spans"]) == 3
+
+
+def test_an_sdk_that_fails_at_the_span_of_a_policy_costs_no_event(tmp_path: Path) -> None:
+    script = """
+import json, logging, tracekit
+logging.disable()
+from opentelemetry import trace
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+class Broken(SpanProcessor):
+    def on_end(self, span):
+        raise RuntimeError("a fault of the program's")
+provider = TracerProvider()
+provider.add_span_processor(Broken())
+trace.set_tracer_provider(provider)
+
+@tracekit.agent
+def work():
+    tracekit.policy("deny", rule="no-night")
+
+work()
+from tracekit import configuration
+configuration.recorder().sink.close()
+from tracekit.store import RunQuery, open_store
+store = open_store(".tracekit")
+print(json.dumps([r.event_type for line in store.runs(RunQuery())
+                  for r in store.events(line.run_id)]))
+"""
+    assert _run(tmp_path, script) == ["run", "policy"]

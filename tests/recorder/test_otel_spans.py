@@ -332,8 +332,72 @@ def test_spans_beneath_our_steps_are_events_of_their_run_and_no_call_is_counted_
         "tool_call other",
     ]
     assert by_actor["span look"][0][1] == root
-    assert by_actor["tool_call look"][0][1] == root  # our steps keep our own tree
+    assert by_actor["tool_call look"][0][1] == by_actor["span look"][0][0]
     assert by_actor["span m-1"][0][1] == by_actor["llm_call ask"][0][0]
     assert by_actor["llm_call m-1"][0][1] == root
     assert [row[:2] for row in framework] == [["run", "framework"], ["tool_call", "look"]]
     assert framework[1][3] == framework[0][2]
+
+
+INSIDE = """
+import json, threading
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+import tracekit
+memory, provider = InMemorySpanExporter(), TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(memory))
+trace.set_tracer_provider(provider)
+tracekit.configure(spans=True)
+theirs = trace.get_tracer("theirs")
+SUB = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "sub"}
+
+@tracekit.tool(effect="read")
+def look(key):
+    return key
+
+@tracekit.tool(effect="read")
+def outer():
+    with theirs.start_as_current_span("GET"):
+        look("c")
+
+@tracekit.agent
+def work():
+    with theirs.start_as_current_span("invoke_agent sub", attributes=SUB):
+        look("a")                    # the short way
+        look({1, 2})                 # the general way
+        with theirs.start_as_current_span("plain"):
+            look("b")
+        outer()
+
+work()
+from tracekit import configuration
+configuration.recorder().sink.close()
+from tracekit.assembly import build
+from tracekit.store import RunQuery, open_store
+store = open_store(".tracekit")
+(line,) = store.runs(RunQuery())
+rows = list(store.events(line.run_id))
+wire = {f"{s.context.span_id:016x}": f"{s.parent.span_id:016x}" for s in memory.get_finished_spans()
+        if s.parent}
+run = build(rows, store.blob)
+print(json.dumps([[[r.actor, r.span_id, r.parent_span_id, wire.get(r.span_id)] for r in rows],
+    sorted([call.tool, list(call.path)] for call in (*run.calls, *run.covered))]))
+"""
+
+
+def test_a_step_stands_beneath_the_span_that_it_runs_in_where_that_is_an_event_of_the_run(
+    tmp_path: Path,
+) -> None:
+    rows, paths = json.loads(run_program(tmp_path, INSIDE))
+    names = {span: actor for actor, span, _, _ in rows}
+    stored = sorted((actor, names.get(parent)) for actor, _, parent, _ in rows)
+    assert stored == [
+        ("look", "outer"), ("look", "sub"), ("look", "sub"), ("look", "sub"),
+        ("outer", "sub"), ("sub", "work"), ("work", None),
+    ]  # fmt: skip
+    # On the wire a span that is no event stands in between.
+    assert sum(parent == sent for _, _, parent, sent in rows) == len(rows) - 2
+    # What is replayed knows of our steps alone.
+    assert paths == [["look", []], ["look", []], ["look", []], ["look", ["outer"]], ["outer", []]]

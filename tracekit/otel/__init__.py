@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tracekit.interruption import pass_on
 from tracekit.otel.carriers import Remote, caller, environment
 from tracekit.otel.outgoing import CallAttributes
 from tracekit.otel.spans import (
@@ -29,7 +30,7 @@ from tracekit.otel.spans import (
 )
 
 if TYPE_CHECKING:
-    from tracekit.otel.processor import Receiver
+    from tracekit.otel.processor import Receiver, TracekitSpanProcessor
     from tracekit.redact import Redactor
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "caller",
     "environment",
     "export_to",
+    "recorded_above",
     "send_content",
     "sent_content",
     "start_span",
@@ -68,7 +70,7 @@ def export_to(
         _exported.add(endpoint)
 
 
-_watched: weakref.WeakSet[Any] = weakref.WeakSet()
+_watched: weakref.WeakKeyDictionary[Any, TracekitSpanProcessor] = weakref.WeakKeyDictionary()
 
 
 def watch(receiver: Receiver, provider: object = None, *, logs: object = None) -> bool:
@@ -95,10 +97,29 @@ def watch(receiver: Receiver, provider: object = None, *, logs: object = None) -
     processor = TracekitSpanProcessor(receiver)
     add(processor)
     processor.listen(logs)
-    _watched.add(provider)
+    _watched[provider] = processor
     return True
 
 
 def watching() -> bool:
     """Whether spans of other instrumentations are recorded by this process."""
     return bool(_watched)
+
+
+def recorded_above(run_id: str) -> str | None:
+    """The span of another library that a step begins in, where it is an event of the run.
+
+    None where the operation of ours that is under way stands closer.
+    """
+    from opentelemetry import trace
+
+    ids = trace.get_current_span().get_span_context()
+    if not ids.is_valid:
+        return None
+    try:
+        found = (processor.recorded_at(ids, run_id) for processor in list(_watched.values()))
+        inner = next((span_id for span_id in found if span_id is not None), None)
+    except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+        pass_on(error)
+        return None
+    return None if inner is None else f"{inner:016x}"

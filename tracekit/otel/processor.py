@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
-from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
+from opentelemetry.trace import SpanContext, StatusCode, format_span_id, format_trace_id
 
 from tracekit.otel.carriers import run_id_in
 from tracekit.otel.details import DETAILS
@@ -49,6 +49,9 @@ class Place:
     """The same of our own operations."""
     logged: list[SpanEvent] = field(default_factory=list)
     """Events of its own that went out as logs."""
+
+    recorded: bool = False
+    """Whether it is known, while it is under way, that it will be handed on."""
 
     @property
     def ours(self) -> bool:
@@ -94,6 +97,15 @@ class TracekitSpanProcessor(SpanProcessor):
         place = self._open.get((trace_id, span_id))
         if place is not None and not place.ours and len(place.logged) < _MOST_LOGGED:
             place.logged.append(event)
+
+    def recorded_at(self, ids: SpanContext, run_id: str) -> int | None:
+        """The innermost span from ``ids`` up to one of ours that is to be recorded in that run."""
+        place = self._open.get((ids.trace_id, ids.span_id))
+        while place is not None and not place.ours:
+            if place.run_id == run_id and _will_be_recorded(place):
+                return place.span.get_span_context().span_id
+            place = place.parent
+        return None
 
     def listen(self, provider: object = None) -> None:
         """Take log events, too, from ``provider`` or the program's, as soon as there is one."""
@@ -142,6 +154,13 @@ class TracekitSpanProcessor(SpanProcessor):
             place.parent.holds = True
             place.parent.below.add((reading.kind, reading.actor))
         self._receiver.receive(data, reading, place)
+
+
+def _will_be_recorded(place: Place) -> bool:
+    """Whether a span under way is handed on when it ends, as far as it has told by now."""
+    if not (place.recorded or place.holds):
+        place.recorded = bool(read(span_data(place.span)).convention)
+    return place.recorded or place.holds
 
 
 def _seen_elsewhere(reading: Reading, place: Place) -> bool:
