@@ -154,6 +154,16 @@ class Conversations:
     """What one run has said to models so far, the latest first."""
 
     _heads: tuple[Prompt, ...] = field(default=())
+    _ground: object = None
+
+    def stand_on(self, ground: object) -> None:
+        """Forget what was said before, where it was written to what is gone or is elsewhere.
+
+        Args:
+            ground: What prompts are written to; another one, if those written so far are not there.
+        """
+        if ground is not self._ground:
+            self._ground, self._heads = ground, ()
 
     def keep(self, value: object, redactor: Redactor, secrets: Scope) -> KeptPrompt | None:
         """Redact a request, and say how it is kept; None where it holds no list of messages."""

@@ -85,6 +85,8 @@ class Journal:
         """Facts that went with files of ours, and of which no line tells yet."""
         self._syncing = threading.RLock()
         self._synced_now: list[JournalFile] = []
+        self._left: list[JournalFile] = []
+        """Files that are to be closed, once nobody waits for the disk to have them."""
         self._appended = self._synced = 0
         self._looked_ns = self._few = 0
         """So many more facts may be appended quickly: to a file that was there a moment ago."""
@@ -244,7 +246,8 @@ class Journal:
             self._file, self._few = None, 0
             self._gone += file.missing()
             self._ground = object()
-            self._close(file)
+            self._left.append(file)
+            self._close_left()
 
     def _turn_over_in_time(self, at_ns: int) -> None:
         file = self._file
@@ -264,6 +267,7 @@ class Journal:
         self._busy = True
         try:
             following = self._follow(file)
+            self._left.append(file)
             self._file, self._part = following, following.part
         except OSError as error:
             pass_on(error)
@@ -271,7 +275,7 @@ class Journal:
             self._busy = False
         if following is not None:
             self._few = 0
-            self._close(file)
+            self._close_left()
         if self._waiting:
             self._put(*self._waiting.pop(0))
 
@@ -288,10 +292,11 @@ class Journal:
             raise
         return following
 
-    def _close(self, file: JournalFile) -> None:
-        file.retired = True
-        if file not in self._synced_now:
-            file.close()
+    def _close_left(self) -> None:
+        for file in [*self._left]:
+            if file is not self._file and file not in self._synced_now:
+                file.close()
+                self._left[:] = [other for other in self._left if other is not file]
 
     def _sync(self, appended: int) -> None:
         """Wait until what was appended is on the disk; one wait serves all who wait meanwhile.
@@ -314,8 +319,7 @@ class Journal:
                 with self._lock:
                     if file in self._synced_now:
                         self._synced_now.remove(file)
-                    if file.retired:
-                        self._close(file)
+                    self._close_left()
 
     def _create(self, part: int) -> JournalFile:
         """Make a file; a name that is taken (by one that was never finished, say) is left out."""
@@ -340,13 +344,16 @@ class Journal:
     def close(self) -> None:
         """Release the file, so that any process may move it into the store."""
         with self._lock:
-            if self._file is not None:
-                self._close(self._file)
+            for file in (self._file, *self._left):
+                if file is not None and file not in self._synced_now:
+                    file.close()
+            waiting = self._synced_now
             self._begin_anew()
+            self._synced_now, self._left = waiting, [*waiting]
 
     def after_fork(self) -> None:
         """Begin a file of our own: the inherited one, and its lock, are the parent's."""
-        for file in (self._file, *self._synced_now):
+        for file in (self._file, *self._left, *self._synced_now):
             if file is not None:
                 file.close()
         self._begin_anew()

@@ -20,6 +20,7 @@ from typing import Literal
 Seen = Literal["here", "deleted", "closed"]
 _RESERVE = 768
 """Bytes of the room in which one line can be written later; until then they are blanks."""
+_FACT = b'{"fact":'
 _HIGH = 512
 """Numbers from here on are seldom met by who counts from below."""
 
@@ -45,21 +46,18 @@ class JournalFile:
         self.told = 0
         """Lost facts that lines of it tell of."""
         self.oldest_ns: int | None = None
-        self.retired = False
-        """Whether it is followed by another one, and closed by whoever still waits for the disk."""
         self._header = header
         self._room_at: int | None = None
         self._torn = False
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self.fd = os.open(path, flags, 0o600)
         try:
-            self.fd = _out_of_the_way(self.fd)
+            self.fd = _out_of_the_way(os.open(path, flags, 0o600))
             fcntl.flock(self.fd, fcntl.LOCK_EX)
             self._identity = _identity(os.fstat(self.fd))
+        except FileExistsError:
+            raise
         except BaseException:
-            with suppress(OSError):
-                os.close(self.fd)
-            path.unlink(missing_ok=True)
+            _undo(path)
             raise
 
     def write(self, data: bytes) -> None:
@@ -117,30 +115,40 @@ class JournalFile:
             os.close(fd)
 
     def look(self) -> Seen:
-        """Tell whether the number is still this file's, and whether anybody can find the file."""
+        """Tell whether the number is still this file's, and all that was written still there."""
+        least = self._least  # first: a handler may write meanwhile
         status = self._status()
         if status is None:
             return "closed"
-        if not status.st_nlink or (self.size and not status.st_size):
+        if not status.st_nlink or status.st_size < least:
             return "deleted"
         self.seen = self.facts
         return "here"
 
     def missing(self) -> int:
         """How many facts went with a file that is not here any more, and what it told was lost."""
-        if self._status() is None:  # the program took its number: the file itself may be there
-            with suppress(OSError):
-                status = os.stat(self.path)
-                if _identity(status) == self._identity:
-                    return 0 if status.st_size >= self.size + _RESERVE else self.facts - self.seen
+        with suppress(OSError):
+            status = os.stat(self.path)
+            if _identity(status) == self._identity:
+                if status.st_size >= self._least:  # the program took no more than its number
+                    return 0
+                if self._status() is None:
+                    return self.facts - self.seen
+                with open(self.path, "rb") as cut:
+                    left = sum(line.lstrip(b"\0").startswith(_FACT) for line in cut)
+                return max(0, self.facts + self.told - left)
         return self.facts + self.told
+
+    @property
+    def _least(self) -> int:
+        """The size of a file that holds all that was written to it."""
+        return self.size if self._room_at is None else self.size + _RESERVE
 
     def close(self) -> None:
         """Let go of it; what the number stands for meanwhile is left alone."""
         if self._status() is not None:
-            fd, self.fd = self.fd, -1
             with suppress(OSError):
-                os.close(fd)
+                os.close(self.fd)
         self.fd = -1
 
     def _status(self) -> os.stat_result | None:
@@ -153,6 +161,22 @@ class JournalFile:
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
+
+
+def _undo(path: Path) -> None:
+    """Remove an empty file that was to be ours, and close it under whatever number it is open.
+
+    A handler that raises while the system opens a file leaves a number that nobody was told.
+    """
+    with suppress(OSError):
+        status = os.stat(path)
+        if status.st_size:
+            return
+        path.unlink()
+        for number in map(int, os.listdir("/dev/fd")):
+            with suppress(OSError):
+                if _identity(os.fstat(number)) == _identity(status):
+                    os.close(number)
 
 
 def _out_of_the_way(fd: int) -> int:

@@ -28,7 +28,6 @@ from tracekit.events import (
     EvidenceNoted,
     Fact,
     LlmCallBegun,
-    LossNoted,
     MessageNoted,
     MintNoted,
     Payload,
@@ -39,9 +38,10 @@ from tracekit.events import (
 )
 from tracekit.interruption import pass_on
 from tracekit.keeping import Keeper, Kept
+from tracekit.losses import Outage, tell_when_leaving
 from tracekit.operations import Kind, Operation, RunScope, active, current, new_run
 from tracekit.redact import Redactor, Scope
-from tracekit.sink import Sink
+from tracekit.sink import Sink, ground_of
 
 __all__ = ["Kept", "Kind", "Operation", "Recorder", "RunScope", "active", "current"]
 
@@ -51,7 +51,6 @@ _SAID_BY_USERS = frozenset(
      "policy_id", "reason", "evidence_ids", "versions")
 )  # fmt: skip
 """Columns whose text comes from outside, so that it is redacted like any value."""
-
 
 Append = Callable[[bytes, int, Sequence[Blob]], None]
 _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
@@ -79,8 +78,7 @@ class Recorder:
     _open_runs: list[Operation] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _contracts: dict[str, Blob] = field(default_factory=dict)
-    _lost_in: Operation | None = None
-    _lost_why: str = "they could not be recorded when they happened"
+    _outage: Outage = field(default_factory=Outage)
 
     def __post_init__(self) -> None:
         _recorders.add(self)
@@ -90,6 +88,7 @@ class Recorder:
     def after_fork(self) -> None:
         """Let go of a lock that another thread may have held, and of runs that go on elsewhere."""
         self._lock = threading.RLock()
+        self.lost, self._outage = 0, Outage()  # who lost them tells
         here = current()
         self._open_runs = [run for run in self._open_runs if here and run.run is here.run]
 
@@ -226,6 +225,8 @@ class Recorder:
     ) -> Kept | None:
         """Put what is kept of a value in its place; a value that defeats us costs no step."""
         keep = self.keeper.keep_prompt if is_prompt else self.keeper.keep
+        if is_prompt:
+            operation.run.prompts.stand_on(ground_of(self.sink))
         try:
             kept = keep(fields[name], self.redactor, operation.run)
         except Exception as error:
@@ -330,21 +331,19 @@ class Recorder:
     def write_loss(self, operation: Operation | None = None) -> None:
         """Write how many events were lost, in the run that lost them; not yet, if that fails too.
 
-        Args:
-            operation: Where to write it if that run is not known.
+        Where that run is not known, it is written in that of ``operation``.
         """
         with self._lock:
             count, self.lost = self.lost, 0
-            where, self._lost_in = self._lost_in or operation, None
-        if not count or where is None:
-            return
+            outage, self._outage = self._outage, Outage()
+            outage.where = outage.where or operation
+        told = not count
         try:
-            fields = {"count": count, "reason": self._lost_why}
-            self._put(where, conditions.new_span_id(), None, LossNoted, fields, [])
-        except Exception:  # noqa: BLE001  # still not possible; the count is kept for the next try
-            with self._lock:
-                self.lost += count
-                self._lost_in = where
+            told = told or outage.tell(count, self.sink)
+        finally:
+            if not told:  # the count is kept for the next try
+                with self._lock:
+                    self.lost, self._outage = self.lost + count, outage
 
     def _guarded(self, write: Callable[..., None], operation: Operation, *rest: Any) -> None:
         """Call ``write``; a fault of ours is counted, never raised into agent code."""
@@ -366,9 +365,9 @@ class Recorder:
         with self._lock:
             self.lost += 1
             first = self.lost == 1
-            self._lost_in = self._lost_in or operation
-            why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-            self._lost_why = f"they could not be recorded when they happened ({why})"
+            why = self._outage.blame(error, operation)
+            self._outage.remember(self.lost, self.sink)
+            tell_when_leaving(self)
         if first:
             with suppress(Exception):  # a handler of the program's, or no room on the stack
                 _log.warning("tracekit could not record an event: %s", why)

@@ -1,7 +1,8 @@
 """Where facts go. A sink takes a fact and the blobs it refers to, together, or raises.
 
 One that writes lines may also have ``write_draft``, which takes a ``Draft`` for the fact, and
-``append``, which takes the line itself and when the fact happened.
+``append``, which takes the line itself and when the fact happened. One whose files somebody may
+delete has ``ground``, and ``remember_loss`` where it has room for that on a full disk, too.
 """
 
 from __future__ import annotations
@@ -75,3 +76,9 @@ class NowhereSink:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def ground_of(sink: Sink) -> object:
+    """What values written to ``sink`` are found by; another one once they are not there."""
+    ground = getattr(sink, "ground", None)
+    return sink if ground is None else ground()

@@ -389,6 +389,20 @@ def test_a_journal_that_is_deleted_again_and_again_counts_all_that_went(tmp_path
     assert [fact.count for fact in facts if isinstance(fact, LossNoted)] == [written]
 
 
+def test_a_journal_that_is_emptied_counts_as_deleted(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for seq in range(3):
+        journal.write(_fact(seq), [_blob(b"x")])
+    os.truncate(journal.path, 0)
+    journal.write(_fact(3), [_blob(b"x")])  # before anybody looked
+    journal.write(_fact(10**9), [_blob(b"x")])
+    found = [read_journal(path) for path in tmp_path.iterdir()]
+    facts = [fact for content in found for fact in content.facts]
+    assert [fact.count for fact in facts if isinstance(fact, LossNoted)] == [3]
+    assert len(facts) == 3
+    assert any(content.blobs for content in found)
+
+
 def test_a_loss_that_goes_with_a_file_counts_for_what_it_told_of(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.write(_fact(0), [])
@@ -428,6 +442,7 @@ def test_a_handler_that_raises_while_files_change_places_costs_no_later_fact(
     folder = tmp_path / "journal"
     journal = Journal(folder, max_bytes=1)
     journal.write(_fact(0), [])
+    os.close(lowest := os.open(tmp_path, os.O_RDONLY))
     name = when if "." in when else f"os.{when}"
     plain = os if "." not in when else fcntl
     call = getattr(plain, when.rpartition(".")[2])
@@ -445,6 +460,7 @@ def test_a_handler_that_raises_while_files_change_places_costs_no_later_fact(
     with pytest.raises(KeyboardInterrupt):
         journal.write(_fact(1), [])
     own = os.open(tmp_path / "own", os.O_RDWR | os.O_CREAT)
+    assert own <= lowest  # nothing was left open
     for seq in range(2, 8):
         journal.write(_fact(seq), [])
     assert (tmp_path / "own").read_bytes() == b""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import multiprocessing
 import os
 import shutil
 import signal
@@ -16,8 +17,9 @@ import pytest
 import tracekit
 from tests.recorder.record_kit import everything, recording, redactor
 from tracekit import configuration
+from tracekit.chains import Resolver
 from tracekit.configuration import recorder
-from tracekit.events import Blob, Event, Fact
+from tracekit.events import Blob, Event, Fact, LlmCallBegun
 from tracekit.journal import Journal
 from tracekit.journal_reading import read_journal
 from tracekit.recorder import Recorder
@@ -332,3 +334,110 @@ def test_a_failing_log_handler_is_not_the_agents_fault(monkeypatch: pytest.Monke
             assert work(1) == 10
     finally:
         logging.getLogger("tracekit").removeHandler(handler)
+
+
+# --- losses of several processes, and of a file that is gone --------------------------------------
+
+
+class _Full:
+    """A disk that has no room for a while; what stands on it can still be written over."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = False
+        real = os.write
+
+        def write(fd: int, data: Any) -> int:
+            if self.now:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(fd, data)
+
+        monkeypatch.setattr("tracekit.journal_file.os.write", write)
+
+
+NO_ROOM = "they could not be recorded when they happened (No space left on device)"
+
+
+def test_a_loss_before_a_fork_is_told_by_the_process_that_had_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = _Full(monkeypatch)
+    with recording(Journal(tmp_path)), tracekit.run():
+        look(1)
+        disk.now = True
+        look(2)
+        disk.now = False
+        child = os.fork()
+        if child == 0:
+            look(3)
+            os._exit(0)
+        os.waitpid(child, 0)
+        look(4)
+    rows = _content(tmp_path)
+    assert _losses(rows) == [f"2 events lost: {NO_ROOM}"]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("leave", ["returns", "os._exit", "killed"])
+def test_a_loss_of_a_child_process_is_known_however_that_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave: str
+) -> None:
+    disk = _Full(monkeypatch)
+
+    def child() -> None:
+        look(1)
+        disk.now = True
+        look(2)
+        disk.now = leave != "returns"
+        if leave == "os._exit":
+            os._exit(0)
+        if leave == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with recording(Journal(tmp_path)), tracekit.run():
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+        process.join()
+    assert _losses(_content(tmp_path)) == [f"2 events lost: {NO_ROOM}"]
+
+
+def test_a_loss_on_a_disk_that_stays_full_is_known_to_who_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = _Full(monkeypatch)
+    with recording(Journal(tmp_path)) as recorded:
+        with tracekit.run():
+            look(1)
+            disk.now = True
+            look(2)
+        recorded.recorder.write_loss()
+        assert _losses(_content(tmp_path)) == [f"3 events lost: {NO_ROOM}"]
+        disk.now = False
+        recorded.recorder.write_loss()
+    assert _losses(_content(tmp_path)) == [f"3 events lost: {NO_ROOM}"]
+    (path,) = tmp_path.iterdir()
+    assert read_journal(path).damage == []
+
+
+def test_a_conversation_whose_file_was_deleted_is_kept_whole_from_then_on(tmp_path: Path) -> None:
+    @tracekit.llm(model="m")
+    def ask(messages: list[dict[str, str]]) -> str:
+        return "ok"
+
+    messages = []
+    with recording(Journal(tmp_path)), tracekit.run():
+        for number in range(6):
+            messages.append({"role": "user", "content": f"{number} " + "x" * 400})
+            ask(messages)
+            if number == 3:
+                for path in tmp_path.iterdir():
+                    path.unlink()
+    (path,) = tmp_path.iterdir()
+    content = read_journal(path)
+    prompts = [fact.argument for fact in content.facts if isinstance(fact, LlmCallBegun)]
+    assert len(prompts) == 2
+    for prompt, count in zip(prompts, (5, 6), strict=True):
+        assert prompt.blob is not None
+        whole = Resolver(content.blobs.get).value(prompt.blob)
+        assert whole is not None
+        assert isinstance(whole.value, dict)
+        assert whole.value["messages"] == messages[:count]
