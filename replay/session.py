@@ -180,9 +180,8 @@ class Session:
         """Record a call of plain arguments, answer it, and record its end where it is plain too."""
         call = announced(message)
         span = call.span_id
-        arguments, digest = self._scribe.begin_call(
-            call, message["argument"], message.get("contract")
-        )
+        given, contract = message["argument"], message.get("contract")
+        arguments, digest = self._scribe.begin_call(call, given, contract)
         around = self._surroundings.inside(call.parent_span_id)
         if self._scribe.over:
             return refusal("the replay is over")
@@ -203,8 +202,8 @@ class Session:
             self._surroundings.begin_call(span, call.actor, around)
             self._scribe.ledger.flush()  # a body may run now
             return said
-        del self._given[span], self._asked[span]
         after_ns, fields = said["latency_ns"], self._fields(span, answer)
+        del self._given[span], self._asked[span]
         self._scribe.end_call(call, said["value"], after_ns=after_ns, fields=fields)
         return {"do": "return", "told": True, "value": said["value"], "latency_ns": after_ns}
 
@@ -249,7 +248,8 @@ class Session:
         return self._reply(answer, asked.tool, asked.effect)
 
     def _keep_to_span(self) -> None:
-        if self._span.until is not None:
+        until = self._span.until  # no decision without something that was answered
+        if until is not None and len(self._answered) >= until:
             so_far = trajectory_of(self._scribe.ledger.facts, self._scribe.ledger.texts)
             self._span.end_after(len(so_far.decisions))
 

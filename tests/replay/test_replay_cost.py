@@ -15,18 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tracekit
-from replay import ReplayOptions, ReplayResult
+from replay import ReplayOptions, ReplayResult, session
 from replay.isolation.protocol import ProtocolError
 from replay.ledger import GROUP, Ledger
 from replay.messages import announced
 from replay.replayer import Replayer
+from replay.session_result import trajectory_of
 from tests.replay.tape_kit import again, call, contract, player, record
 from tracekit import guard
 from tracekit.assembly import build
 from tracekit.canonical import digest
 from tracekit.configuration import recording_to
 from tracekit.errors import NotRecorded
-from tracekit.events import Blob, Fact, RunBegun
+from tracekit.events import Blob, Fact, RunBegun, ToolCallEnded
 from tracekit.journal import Journal
 from tracekit.journal_reading import read_journal
 from tracekit.recorder import Recorder
@@ -69,6 +70,13 @@ async def put(name: str, password: str) -> str:
     return f"put {name}"
 
 
+@tracekit.tool(effect="write")
+def pay(amount: int) -> str:
+    """Pay, which a policy allows."""
+    tracekit.policy("allow", rule="small", reason="below 50")
+    return f"paid {amount}"
+
+
 @tracekit.retrieval
 def fetch(query: str) -> list[str]:
     """Retrieve something, by a tool."""
@@ -94,7 +102,7 @@ def doing_all() -> Agent:
             return list(await asyncio.gather(put("a", "hunter2-1"), put("b", "hunter2-2")))
 
         said: list[object] = [look(1), look(number=1), corner(), list(items(2)), fetch("x")]
-        said.append(asyncio.run(both()))
+        said += [asyncio.run(both()), pay(42)]
         said.append(look(2, unit="hunter2-1"))
         for number in range(2):
             try:
@@ -177,6 +185,21 @@ def test_a_call_is_one_message_and_few_writes() -> None:
     assert sink.handed == -(-2 * CALLS // GROUP)
 
 
+def test_the_end_of_a_replay_is_looked_for_only_where_it_may_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = looking()
+    looks = []
+    monkeypatch.setattr(
+        session, "trajectory_of", lambda *given: looks.append(1) or trajectory_of(*given)
+    )
+    with Replayer(agent, ReplayOptions(until=CALLS - 3)) as replayer:
+        result = replayer.replay(recorded_run(agent))
+
+    assert len(result.answered) == CALLS - 3
+    assert len(looks) == 1
+
+
 def test_a_call_told_in_one_message_is_recorded_like_one_told_fact_by_fact(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -188,6 +211,9 @@ def test_a_call_told_in_one_message_is_recorded_like_one_told_fact_by_fact(
     second, more = replayed(agent, recorded, slow)
 
     assert messages["call"] > 5
+    assert [f.policy_decision for f in quick.facts if isinstance(f, ToolCallEnded)].count(
+        "allow"
+    ) == 1
     assert more["call"] == 0
     assert without_chance(quick.facts) == without_chance(slow.facts)
     assert quick.blobs == slow.blobs
