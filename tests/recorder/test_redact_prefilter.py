@@ -34,6 +34,11 @@ SECRETS = [
     "hvs." + "aB3d" * 8, "123456789:AA" + "aB3" * 11, "glsa_" + "aB3d" * 9, "dapi" + "0a" * 16,
     base64.b64encode(bytes(range(128, 200)) + b"ghp_" + b"a" * 36).decode(),
     base64.b64encode(b"it is hunter2-known, is it").decode(), "hunter2%2Dknown",
+    "blob-" + base64.b64encode(b"see mia@firma.test").decode(), "\x1b[31mmia@firma.test",
+    "state=" + base64.b64encode(b"see mia@firma.test").decode() + "&", "\x1b[31mghp_" + "a" * 36,
+    "\\u0026ghp_" + "a" * 36, "my_ghp_" + "a" * 36, "card_4111111111111111", "-4111111111111111",
+    "4111\u00a01111\u00a01111\u00a01111", "DE89-3704-0044-0532-0130-00", "+49\u00a030\u00a0901820",
+    "BE68 5390 0754 7034 BIC KREDBEBB", "DB_PASS=hunter22", "MYSQL_PWD=hunter22",
     "hunter2-known", "\\npassword=hunter22", "\\nsk-" + "a1" * 16, "otp=123456",
 ]  # fmt: skip
 INNOCENT = [

@@ -54,6 +54,14 @@ def test_what_was_redacted_is_clean(store: Store) -> None:
     assert _places(store) == []
 
 
+def test_the_tag_of_a_redacted_field_is_no_secret(store: Store) -> None:
+    made = run("r")
+    tags = json.dumps({"/password": "bytes", "/api_key": ["tuple"]})
+    call = replace(made.events[1], argument_types=tags)
+    store.append(Batch((made.events[0], call), made.blobs))
+    assert _places(store) == []
+
+
 def test_secrets_are_found_in_values_texts_and_tags(store: Store) -> None:
     made = run("r", attributes=json.dumps({"tags": [f"by {MAIL}"], "labels": {"a/b": KEY}}))
     argument, digest = value({"password": "hunter22!", "deep": [{MAIL: {"x": KEY}}]})

@@ -39,6 +39,13 @@ _TEMPLATE = re.compile(r"<.*>|\$\{.*|\$[A-Z_]{2,}|\{.*\}|\[.*\]|%\(.*|%s")
 _CODE = re.compile(
     r"[A-Za-z_][\w.]*[(\[].*|(?:os|process|self|env|config|settings)\.[A-Za-z_].*|\{.*|\[.*"
 )
+_MEMBER = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_HOLDERS = frozenset(
+    {"args", "cfg", "client", "config", "context", "ctx", "data", "env", "event", "form", "kwargs"}
+    | {"obj", "options", "opts", "params", "payload", "req", "request", "response", "self"}
+    | {"session", "settings", "state", "user"}
+)
+"""Variables whose members code hands over: ``token=request.headers``."""
 _PROSE = re.compile(r"[A-Za-z]+[.:!?]?")
 _LETTER_AFTER = re.compile(r"[.:,]? +[A-Za-z]")
 
@@ -78,6 +85,14 @@ def names_secret(look: Look) -> bool:
                 if match and name_class(_name_before(text, start) + text[start : match.end(1)]):
                     return True
     return False
+
+
+def _names_variable(value: str) -> bool:
+    """Whether code hands over what it holds under that name: ``api_key=api_key``."""
+    holder, _, name = value.rpartition(".")
+    if holder:
+        return holder.partition(".")[0] in _HOLDERS or name_class(name) is not None
+    return value.islower() and "_" in value and name_class(value) is not None
 
 
 def _positions(text: bytes, part: bytes) -> Iterator[int]:
@@ -128,6 +143,8 @@ def _is_value(text: str, start: int, end: int, *, counted: bool) -> bool:
     if quoted:
         return True
     if _CODE.fullmatch(value[:200]):
+        return False
+    if _MEMBER.fullmatch(value[:200]) and _names_variable(value):
         return False
     if _PROSE.fullmatch(value[:200]) and _LETTER_AFTER.match(text, end):
         return False

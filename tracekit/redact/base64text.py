@@ -37,6 +37,11 @@ def begins_readably(text: str) -> bool:
     return bool(head) and mostly_readable(head)
 
 
+def starts_readably(text: bytes) -> bool:
+    """Say whether the first few bytes of base64 without ``-`` and ``_`` do; quicker."""
+    return len(text) >= _HEAD and not binascii.a2b_base64(text[:8]).translate(None, _READABLE)
+
+
 def mostly_readable(data: bytes) -> bool:
     """Say whether most of ``data`` is what people read."""
     return len(data.translate(None, _READABLE)) <= _MOST_UNREADABLE * len(data)

@@ -13,14 +13,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import string
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from tracekit.redact.entropy import is_random_word
-from tracekit.redact.issued import ISSUED
-from tracekit.redact.placeholders import SECRET, iban_remainder, luhn_digit
+from tracekit.redact.placeholders import GAP, GAPS, SECRET, iban_remainder, luhn_digit
 
 
 class Span(NamedTuple):
@@ -42,7 +40,7 @@ class Span(NamedTuple):
 class Look:
     """A text in the forms in which literals are looked for; offsets are the same in all."""
 
-    __slots__ = ("long", "low", "mixed", "raw", "runs", "shape", "text")
+    __slots__ = ("ids", "long", "low", "mixed", "raw", "runs", "shape", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -55,7 +53,9 @@ class Look:
         """With every character that tokens are made of as ``x``, and all others as blanks."""
         self.long = _long_runs(self.runs)
         """Where the long runs of such characters begin and end."""
-        self.mixed = _mixed_words(raw, self.long) if self.long else self.long
+        self.ids: list[tuple[int, int]] = []
+        """Of words that are ids with their issuer's prefix: where what follows that stands."""
+        self.mixed = _mixed_words(raw, self.long, self.ids) if self.long else self.long
         """Words of base64 with capitals and small letters, as no digest or name has them."""
 
     def may_match(self) -> bool:
@@ -83,6 +83,8 @@ class Detector:
     """Whether a match is the real thing; called with the secret itself."""
     first: bool = False
     crosses: bool = False
+    size: Callable[[str], int] | None = None
+    """How much of what matched is the real thing; none if 0."""
     starts: Callable[[str], Iterator[int]] | None = None
     """Where alone a match may begin, in order, if that is quicker than to try everywhere."""
 
@@ -92,7 +94,10 @@ class Detector:
         for match in self._matches(look.text):
             if self.check is None or self.check(match[group]):
                 start, end = match.span(group)
-                yield Span(start, end, self.kind, self.first, self.crosses)
+                if self.size is not None:
+                    end = start + self.size(match[group])
+                if start < end:
+                    yield Span(start, end, self.kind, self.first, self.crosses)
 
     def _matches(self, text: str) -> Iterator[re.Match[str]]:
         if self.starts is None:
@@ -117,33 +122,6 @@ def find_forms(look: Look, detectors: tuple[Detector, ...]) -> Iterator[Span]:
                 break
 
 
-def find_tokens(look: Look) -> Iterator[Span]:
-    """Yield the tokens that their issuer's prefix gives away.
-
-    They begin where a run of their characters begins, so only beginnings are compared.
-    """
-    text, raw = look.text, look.raw
-    for start, _ in look.long:
-        first = start
-        if start and raw[start - 1] == _BACKSLASH:
-            first += escaped(text, start)
-        if text[first : first + 2] in _HEADS and text.startswith(_TOKEN_PREFIXES, first):
-            match = _TOKEN.match(text, first)
-            if match is not None:
-                yield Span(match.start(), match.end(), str(match.lastgroup))
-        elif start and text[start - 1] in _LEAD_ENDS:
-            yield from _led_token(text, start)
-
-
-def _led_token(text: str, start: int) -> Iterator[Span]:
-    """Yield the token whose run begins at ``start``, if what stands before it says that it is."""
-    for lead in _LEADS.finditer(text, max(0, start - _LONGEST_LEAD), start):
-        match = _LED_TOKEN.match(text, lead.start()) if lead.end() == start else None
-        if match is not None:
-            kind = next(kind for kind in _LED if match[kind] is not None)
-            yield Span(*match.span("tail" if match["tail"] else kind), kind)
-
-
 def find_random(look: Look) -> Iterator[Span]:
     """Yield the words that are as random as a key, whoever issued it."""
     for start, end in look.mixed:
@@ -162,10 +140,12 @@ def _long_runs(runs: bytes) -> list[tuple[int, int]]:
     return found
 
 
-def _mixed_words(raw: bytes, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _mixed_words(
+    raw: bytes, runs: list[tuple[int, int]], ids: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
     """Return the words around those of ``runs`` that have capitals and small letters.
 
-    An id with its issuer's prefix is none.
+    An id with its issuer's prefix is none; it goes to ``ids``.
     """
     found: list[tuple[int, int]] = []
     words = b""
@@ -176,6 +156,7 @@ def _mixed_words(raw: bytes, runs: list[tuple[int, int]]) -> list[tuple[int, int
         if run.isupper() and _ZEROS not in run:
             continue
         if _ID.fullmatch(run):
+            ids.append((start + max(run.rfind(b"_"), run.rfind(b"-")) + 1, end))
             continue
         if not words:
             words = raw.translate(_WORDS)
@@ -186,25 +167,26 @@ def _mixed_words(raw: bytes, runs: list[tuple[int, int]]) -> list[tuple[int, int
     return found
 
 
-def escaped(text: str, start: int) -> int:
-    r"""Return 1 if the character at ``start`` belongs to an escape as in ``\nname``, else 0."""
-    return int(start > 0 and text[start - 1] == "\\" and text[start] in "nrt")
-
-
 def is_card(text: str) -> bool:
     """Say whether ``text`` is the number of a payment card: an issuer's range, and Luhn holds."""
-    digits = re.sub("[ -]", "", text)
+    digits = re.sub(GAP, "", text)
     return bool(_CARD_RANGE.fullmatch(digits)) and luhn_digit(digits[:-1]) == digits[-1]
 
 
-def _is_iban(text: str) -> bool:
-    compact = text.replace(" ", "")
-    return _IBAN_LENGTHS.get(compact[:2]) == len(compact) and iban_remainder(compact) == 1
+def _iban_end(text: str) -> int:
+    """Return how much of ``text`` is an IBAN by its country's length; 0 if none is."""
+    size = _IBAN_LENGTHS.get(text[:2], 0)
+    for end, char in enumerate(text, 1):
+        size -= char not in GAPS
+        if size == 0:
+            alone = not text[end : end + 1].isalnum()
+            return end if alone and iban_remainder(re.sub(GAP, "", text[:end])) == 1 else 0
+    return 0
 
 
 def _is_phone(text: str) -> bool:
     digits = sum(char.isdigit() for char in text)
-    return (8 if re.search(r"[ ().-]", text) else 10) <= digits <= 15
+    return (8 if re.search(rf"{GAP}|[().]", text) else 10) <= digits <= 15
 
 
 def _is_basic(text: str) -> bool:
@@ -223,7 +205,9 @@ def _address_starts(text: str) -> Iterator[int]:
         while start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_.%+-"):
             start -= 1
         yield start
-        yield start + 1
+        for size in _ESCAPE_SIZES:
+            if start + size < at:
+                yield start + size
         at = text.find("@", at + 1)
 
 
@@ -247,11 +231,12 @@ _WORDS = _table(lambda c: "x" if c.isalnum() or c in "+/_-=" else " ")
 _LONG_RUN = b"x" * 16
 _ZEROS = b"AAA"
 """Base64 of two zeros, as in capitals and digits of four bytes each."""
-_BACKSLASH = ord("\\")
 _ID = re.compile(rb"[a-z]{2,14}(?:[_-](?:[a-z]{1,14}|[0-9]{1,20})){0,6}[_-][A-Za-z0-9]{8,64}")
 _MANY_DIGITS = b"0" * 8
 """No phone or card has fewer, and between its digits stands nothing but the following."""
-_BETWEEN_DIGITS = b" .-()"
+_BETWEEN_DIGITS = b" .-()?"
+_ESCAPE_SIZES = (1, 2, 3, 5)
+"""Of ``n``, ``0m``, ``31m`` and ``u0026``, behind which a name may begin."""
 _IBAN_TABLE = (
     "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 "
     "DO28 EE20 EG29 ES24 FI18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 "
@@ -265,44 +250,17 @@ _CARD_RANGE = re.compile(
     r"|35(?:2[89]|[3-8]\d)\d{12}"
 )
 
-_TOKENS = {
-    "jwt": r"eyJ[\w-]{5,}+\.eyJ[\w-]{5,}+\.[\w-]*+",
-    "aws_key": r"(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)",
-    "discord_token": r"[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])",
-} | {kind: f"(?:{'|'.join(one.prefixes)}){one.rest}" for kind, one in ISSUED.items()}
-_TOKEN_PREFIXES = (
-    "eyJ", "AKIA", "ASIA", "M", "N", "O",
-    *(prefix for one in ISSUED.values() for prefix in one.prefixes),
-)  # fmt: skip
-_LED = {
-    "sendgrid_key": r"(?<!\w)SG\.[\w-]{16,32}\.[\w-]{32,64}(?![\w-])",
-    "google_token": r"(?<!\w)(?:ya29\.[\w-]{20,}+|1//0[\w-]{30,}+)",
-    "vault_token": r"(?<!\w)hv[sbr]\.[\w-]{20,}+",
-    "doppler_token": r"(?<!\w)dp\.(?:pt|st|ct|sa|scim|audit)\.[\w-]{30,}+",
-    "telegram_token": r"(?<![\w.+-])[0-9]{8,10}:AA[\w-]{33}(?![\w-])",
-    SECRET: r"(?:[?&;]sig=|/webhooks/[0-9]{10,20}/)(?P<tail>[\w%+/-]{20,}+=*)",
-}
-"""Tokens whose sign stands before a run of their characters."""
-_LEADS = re.compile(
-    r"SG\.|ya29\.|1//|hv[sbr]\.|dp\.[a-z]{2,5}\.|[0-9]{8,10}:|[?&;]sig=|/webhooks/[0-9]{10,20}/"
+_AFTER_ESCAPE = (
+    r"(?<=\\[nrt].)|(?<=\\u[0-9a-fA-F]{4}.)|(?<=\\x[0-9a-fA-F]{2}.)"
+    r"|(?<=\x1b\[\dm.)|(?<=\x1b\[\d\dm.)|(?<=\x1b\[\d;\d\dm.)"
 )
-_LEAD_ENDS = frozenset(".:/=")
-_LONGEST_LEAD = 40
-_LED_TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _LED.items()))
-TOKEN_KINDS = {*_TOKENS, *_LED} - {SECRET}
-"""The kinds of tokens that issuers make."""
-_HEADS = frozenset(
-    prefix + char
-    for prefix in _TOKEN_PREFIXES
-    for char in (string.ascii_letters + string.digits + "_-" if len(prefix) == 1 else "")
-) | {prefix[:2] for prefix in _TOKEN_PREFIXES if len(prefix) > 1}
-"""Two characters, looked up first: most runs begin with none of them."""
-_TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _TOKENS.items()))
-_BEFORE_NUMBER = r"(?:(?<![\w.+-].)|(?<=\\[nrt].))"
+_BEFORE_NUMBER = rf"(?:(?<![\w.+-].)|{_AFTER_ESCAPE})"
 """After the first character: what stands before it is no part of a number or word.
 
 The character comes first in the pattern, since the engine then skips all others quickly.
 """
+_BEFORE_CARD = rf"(?:(?<![\w.+-].)|(?<=[^0-9][_-].)|(?<=[A-Za-z]\..)|(?<=\A-.)|{_AFTER_ESCAPE})"
+"""So many digits, of which the last checks, are a card also behind ``card_`` or ``no.``."""
 
 DETECTORS: tuple[Detector, ...] = (
     Detector(
@@ -310,7 +268,9 @@ DETECTORS: tuple[Detector, ...] = (
         "raw",
         (b"PRIVATE KEY",),
         re.compile(
-            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?=-----|\Z)"
+            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+            r"(?=(?:\\[nr]|[\s\"'+,\\])*(?:[\w-]{1,30}: \S|[A-Za-z0-9+/=_]{8}))"
+            r"[\s\S]*?(?=-----|\Z)"
             r"(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
         ),
         first=True,
@@ -350,7 +310,10 @@ DETECTORS: tuple[Detector, ...] = (
         "raw",
         (b"@",),
         re.compile(
-            r"(?:(?<=\\[nrt])|(?<![\w.%+\\-])|(?<=\\)(?![nrt]))(?P<secret>[\w.%+-]++"
+            r"(?:(?<=\\[nrt])|(?<=\\u[0-9a-fA-F]{4})|(?<=\\x[0-9a-fA-F]{2})"
+            r"|(?<=\x1b\[\dm)|(?<=\x1b\[\d\dm)|(?<=\x1b\[\d;\d\dm)"
+            r"|(?<![\w.%+\\-])(?<!\x1b\[)(?<!\x1b\[\d;)"
+            r"|(?<=\\)(?![nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}))(?P<secret>[\w.%+-]++"
             r"@(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.){1,8}[A-Za-z]{2,24})(?![\w])"
         ),
         _is_address,
@@ -360,7 +323,9 @@ DETECTORS: tuple[Detector, ...] = (
         "phone",
         "shape",
         (b"+0",),
-        re.compile(rf"\+{_BEFORE_NUMBER}[1-9]\d{{0,14}}(?:[ .-]?\(?\d{{1,5}}\)?){{0,5}}(?!\w)"),
+        re.compile(
+            rf"\+{_BEFORE_NUMBER}[1-9]\d{{0,14}}(?:(?:{GAP}|\.)?\(?\d{{1,5}}\)?){{0,5}}(?!\w)"
+        ),
         _is_phone,
     ),
     Detector(
@@ -375,10 +340,14 @@ DETECTORS: tuple[Detector, ...] = (
     Detector(
         "card",
         "shape",
-        (b"0" * 15, b"0000 0000 0000", b"0000-0000-0000", b"0000 000000", b"0000-000000"),
+        tuple(
+            form.replace(b"+", gap)
+            for form in (b"0" * 15, b"0000+0000+0000", b"0000+000000")
+            for gap in (b" ", b"-", b"?")
+        ),
         re.compile(
-            rf"[2-6]{_BEFORE_NUMBER}\d{{3}}"
-            r"(?:\d{11,12}|([ -])\d{4}\1\d{4}\1\d{4}|([ -])\d{6}\2\d{5})(?![\w-])"
+            rf"[2-6]{_BEFORE_CARD}\d{{3}}(?:\d{{11,12}}"
+            rf"|({GAP})\d{{4}}\1\d{{4}}\1\d{{4}}|({GAP})\d{{6}}\2\d{{5}})(?![\w-])"
         ),
         is_card,
     ),
@@ -387,9 +356,10 @@ DETECTORS: tuple[Detector, ...] = (
         "shape",
         (b"AA00",),
         re.compile(
-            r"[A-Z](?:(?<![A-Za-z0-9].)|(?<=\\[nrt].))[A-Z]\d\d"
-            r"(?:[A-Z0-9]{11,28}+|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?)(?![A-Za-z0-9])"
+            rf"[A-Z](?:(?<![A-Za-z0-9].)|{_AFTER_ESCAPE})[A-Z]\d\d"
+            rf"(?:[A-Z0-9]{{11,28}}+|(?:{GAP}[A-Z0-9]{{4}}){{2,7}}(?:{GAP}[A-Z0-9]{{1,3}})?)"
+            r"(?![A-Za-z0-9])"
         ),
-        _is_iban,
+        size=_iban_end,
     ),
 )

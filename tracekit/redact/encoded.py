@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -16,9 +17,11 @@ from tracekit.redact.base64text import (
     begins_readably,
     mostly_readable,
     read_base64,
+    starts_readably,
     write_base64,
 )
-from tracekit.redact.detectors import Look, find_tokens
+from tracekit.redact.detectors import Look
+from tracekit.redact.tokens import find_tokens
 
 MOST_LAYERS = 3
 """An encoded text inside an encoded text is looked into so often."""
@@ -40,6 +43,10 @@ _SHORTEST_BINARY = 64
 _ENCODINGS = {"base64": "utf-8", "latin": "latin-1", "binary": "latin-1"}
 """What bytes are read with, by the name of the codec; of others the codec is the name."""
 _WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
+_SHORTEST = 16
+_PARTS = re.compile("[^=]+=*")
+_SIGNS = re.compile("[/_-]")
+_MOST_SIGNS = 8
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 _ESCAPES = re.compile("(?:%[0-9A-Fa-f]{2})+")
 _ASCII = bytes(code if code < 128 else 63 for code in range(256))
@@ -49,7 +56,7 @@ _WORDS = bytes(32 if code in _DELIMITERS else 120 for code in range(256))
 
 def layers(look: Look) -> Iterator[Layer]:
     """Yield what may be encoded in a text, decoded."""
-    if look.mixed:
+    if look.mixed or look.ids:
         yield from _base64_layers(look)
     if b"%" in look.raw:
         yield from _percent_layers(look)
@@ -71,27 +78,52 @@ def decode(original: str, codec: str) -> str:
 
 
 def _base64_layers(look: Look) -> Iterator[Layer]:
+    text = look.text
     for start, end in look.mixed:
-        found = _base64_layer(look.text, start, end)
-        if found is not None:
-            yield found
+        found = None
+        for part in _PARTS.finditer(text, start, end):
+            if len(part[0]) >= _SHORTEST:
+                found = _base64_layer(text, *part.span())
+                if found is not None:
+                    yield found
+    for start, end in look.ids:
+        if starts_readably(look.raw[start:end]):
+            padding = len(text[end : end + 2]) - len(text[end : end + 2].lstrip("="))
+            found = _base64_layer(text, start, end + padding)
+            if found is not None:
+                yield found
 
 
 def _base64_layer(text: str, begin: int, end: int) -> Layer | None:
     """Return what a run says; it may begin behind a few characters that are none of it."""
-    for skip in range(4):
-        start = begin + skip
-        said = text[start:end]
-        data = read_base64(said) if begins_readably(said) else None
-        if data is None:
-            continue
-        last = _even(text, start, end)
-        try:
-            return Layer(start, last, "base64", data.decode("utf-8"))
-        except UnicodeDecodeError:
-            if mostly_readable(data):
-                return Layer(start, last, "latin", data.decode("latin-1"))
+    starts = [at for at in _beginnings(text, begin, end) if begins_readably(text[at:end])]
+    spans = [(at, end) for at in starts]
+    spans += [(at, at + len(text[at:end].partition("/")[0])) for at in starts]
+    for codec in ("base64", "latin") if starts else ():
+        for start, last in spans:
+            found = _read(text, start, last, codec)
+            if found is not None:
+                return found
     return _binary_layer(text, begin, _even(text, begin, end))
+
+
+def _beginnings(text: str, begin: int, end: int) -> Iterator[int]:
+    """Yield where base64 may begin: after an escape, behind the steps of a path."""
+    yield from range(begin, min(begin + 4, end))
+    for sign in islice(_SIGNS.finditer(text, begin + 3, end - _SHORTEST), _MOST_SIGNS):
+        yield sign.end()
+
+
+def _read(text: str, start: int, end: int, codec: str) -> Layer | None:
+    """Return what base64 of a text says; None if it is of something else."""
+    data = read_base64(text[start:end])
+    if not data or (codec == "latin" and not mostly_readable(data)):
+        return None
+    try:
+        said = data.decode(_ENCODINGS[codec])
+    except UnicodeDecodeError:
+        return None
+    return Layer(start, _even(text, start, end), codec, said)
 
 
 def _binary_layer(text: str, begin: int, end: int) -> Layer | None:

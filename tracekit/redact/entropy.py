@@ -34,7 +34,15 @@ _SPEAKS = re.compile(
 )
 _BEFORE = frozenset("\0\ufeff \t\n\r\"'`=:(,;[{<>|")
 _AFTER = frozenset("\0 \t\n\r\"'`),;]}<>|.!?\\")
-_LABELS = ("sha256:", "sha384:", "sha512:", "h1:", "SHA256:", "md5:", "sha1:", "base64,")
+_LABELS = (
+    *("sha256:", "sha384:", "sha512:", "h1:", "SHA256:", "md5:", "sha1:", "base64,"),
+    *("sha256-", "sha1-", "sha384-", "SHA-256=", "SHA256-"),
+)
+_DIGEST_SIZES = frozenset({27, 43, 46})
+"""Letters of base64 of SHA-1 and SHA-256, and of base58 of the latter with its name."""
+_TELLS_DIGEST = re.compile(
+    r"(?i)(?:sha[-_]?(?:1|256)|digest|checksum|integrity|hash|fingerprint|ipfs|cid)\W{0,4}\Z"
+)
 _DIGITS = frozenset("0123456789")
 
 
@@ -50,7 +58,9 @@ def is_random_word(text: str, begin: int, end: int) -> bool:
     named = _SPEAKS.search(text[max(0, begin - 48) : begin]) is not None
     if len(body) < SHORTEST and not named:
         return False
-    if text[max(0, begin - 7) : begin].endswith(_LABELS):
+    if text[max(0, begin - 7) : begin].endswith(_LABELS) or body.startswith(_LABELS):
+        return False
+    if len(body) in _DIGEST_SIZES and _TELLS_DIGEST.search(text[max(0, begin - 32) : begin]):
         return False
     return _is_random(body, named=named)
 

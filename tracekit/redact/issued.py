@@ -43,7 +43,9 @@ ISSUED: dict[str, Issued] = {
     ),
     "anthropic_key": Issued(("sk-ant-",), _long(20), 108),
     "openai_key": Issued(
-        ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-or-", "sk-"), r"(?=[\w-]*\d)[\w-]{20,}+", 51
+        ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-or-", "sk-"),
+        r"(?=[\w-]{0,160}?(?=[A-Za-z]{0,15}\d)[A-Za-z0-9]{16})[\w-]{20,}+",  # no words with dashes
+        51,
     ),
     "stripe_key": Issued(
         ("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"), "[A-Za-z0-9]{16,}+", 32

@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 from tracekit.redact.issued import ISSUED
 
+GAPS = " \u00a0\u2007\u2009\u202f-"
+"""What stands between the groups of a long number."""
+GAP = f"[{GAPS}]"
 FAILED = "failed"
 NUMBER = "number"
 SECRET = "secret"
@@ -113,7 +116,7 @@ def _phone(tag: str, original: str) -> str:
 def _card(tag: str, original: str) -> str:
     body = _CARD_PREFIX + _digits(tag, 9)
     digits = body + luhn_digit(body)
-    groups = re.split(r"[ -]", original)
+    groups = re.split(GAP, original)
     if [len(group) for group in groups] == [4, 4, 4, 4]:
         return original[4].join(digits[i : i + 4] for i in range(0, 16, 4))
     return digits
@@ -123,9 +126,8 @@ def _iban(tag: str, original: str) -> str:
     body = "ZZZZ" + _digits(tag, 14)
     check = 98 - iban_remainder(f"GB00{body}")
     iban = f"GB{check:02d}{body}"
-    if " " in original:
-        return " ".join(iban[i : i + 4] for i in range(0, len(iban), 4))
-    return iban
+    gap = re.search(GAP, original)
+    return gap[0].join(iban[i : i + 4] for i in range(0, len(iban), 4)) if gap else iban
 
 
 def _jwt(tag: str, original: str) -> str:
@@ -172,9 +174,9 @@ _TAG = "[0-9a-f]{16}"
 _JWT_BODY = base64.urlsafe_b64encode(_JWT_SUBJECT.encode()).decode()
 _PATTERNS = {
     "aws_key": r"(?:AKIA|ASIA)REDACTED[A-Z2-7]{8}",
-    "card": r"(?<!\d)4000(?P<gap>[ -]?)00\d\d(?P=gap)\d{4}(?P=gap)\d{4}(?!\d)",
+    "card": rf"(?<!\d)4000(?P<gap>{GAP}?)00\d\d(?P=gap)\d{{4}}(?P=gap)\d{{4}}(?!\d)",
     "email": rf"redacted-{_TAG}@example\.com",
-    "iban": r"(?<![A-Z0-9])GB\d\d ?ZZZZ ?\d{4} ?\d{4} ?\d{4} ?\d\d(?!\d)",
+    "iban": rf"(?<![A-Z0-9])GB\d\d{GAP}?ZZZZ(?:{GAP}?\d{{4}}){{3}}{GAP}?\d\d(?!\d)",
     "jwt": re.escape(_JWT_HEAD + _JWT_BODY) + rf"[\w-]{{{_TAIL_LENGTH}}}\.REDACTED",
     NUMBER: rf"(?<!\d){_NUMBER_PREFIX}\d{{{_NUMBER_DIGITS}}}(?!\d)",
     "phone": r"\+999\d{12}(?!\d)",
@@ -211,8 +213,8 @@ def _genuine(match: re.Match[str]) -> bool:
     """Say whether a number in one of our ranges also has the right check digits."""
     text = match[0]
     if match["card"] is not None:
-        digits = re.sub("[ -]", "", text)
+        digits = re.sub(GAP, "", text)
         return luhn_digit(digits[:-1]) == digits[-1]
     if match["iban"] is not None:
-        return iban_remainder(text.replace(" ", "")) == 1
+        return iban_remainder(re.sub(GAP, "", text)) == 1
     return True

@@ -16,8 +16,9 @@ import orjson
 
 from tracekit.canonical.plain import Contents, Plain, look_through
 from tracekit.redact.assignments import names_secret
-from tracekit.redact.detectors import DETECTORS, Look, find_forms, find_random, find_tokens
+from tracekit.redact.detectors import DETECTORS, Look, find_forms, find_random
 from tracekit.redact.encoded import MOST_LAYERS, layers
+from tracekit.redact.tokens import find_tokens
 
 _MOST_KEYS = 4096
 _LONGEST_KEY = 120
@@ -97,7 +98,7 @@ def _may_hold_a_secret(
             return True
     if layer and any(secret in joined for secret in known):
         return True
-    if layer == MOST_LAYERS or not (look.mixed or b"%" in look.raw):
+    if layer == MOST_LAYERS or not (look.mixed or look.ids or b"%" in look.raw):
         return False
     return any(
         one.codec == "binary"

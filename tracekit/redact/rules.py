@@ -29,7 +29,7 @@ class Rules:
     patterns: Mapping[str, str | re.Pattern[str]] = field(default_factory=dict)
     """Name of the kind → regular expression; its group ``secret``, if any, is what is replaced."""
     functions: tuple[Function, ...] = ()
-    """Called with every text that has no rule of its own."""
+    """Called with every text that has no rule of its own; None says that nothing was found."""
     builtin: bool = True
     """Whether the detectors and field names that come with tracekit apply."""
 
@@ -76,8 +76,25 @@ class Rules:
     def compiled(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
         """The user's patterns, compiled."""
         try:
-            return tuple((name, re.compile(pattern)) for name, pattern in self.patterns.items())
+            compiled = [(name, re.compile(pattern)) for name, pattern in self.patterns.items()]
         except re.error as error:
             raise UsageError(
                 f"redaction pattern {error.pattern!r} is no regular expression: {error}"
             ) from error
+        for _, pattern in compiled:
+            _check(pattern)
+        return tuple(compiled)
+
+
+def _check(pattern: re.Pattern[str]) -> None:
+    """Refuse a pattern that cannot find a secret in a text."""
+    if not isinstance(pattern.pattern, str):
+        raise UsageError(
+            f"redaction pattern {pattern.pattern!r} is for bytes, and texts are looked at",
+            hint="write it without the b before the quote",
+        )
+    if pattern.search("") is not None:
+        raise UsageError(
+            f"redaction pattern {pattern.pattern!r} matches the empty text, so it says nothing",
+            hint="let it match one character at least: + for *, no ? around all of it",
+        )

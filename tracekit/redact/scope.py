@@ -6,9 +6,19 @@ texts are made of.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 _MOST_KNOWN = 256
+_WORDS = re.compile(r"[A-Z]?[a-z]+(?:[ _.-][A-Z]?[a-z]+)*|[A-Z]+(?:[ _-][A-Z]+)*")
+_LONGEST_WORDS = 40
+
+
+def is_telling(secret: str) -> bool:
+    """Say whether a secret is no word or name that stands in texts for something else."""
+    if len(secret) < 6 or (len(secret) < 12 and secret.isalpha()):
+        return False
+    return len(secret) > _LONGEST_WORDS or not _WORDS.fullmatch(secret)
 
 
 @dataclass
@@ -24,8 +34,7 @@ class Scope:
 
     def learn(self, secret: str, placeholder: str) -> None:
         """Remember a secret, unless it is so plain that it would be found everywhere."""
-        telling = len(secret) >= 12 or (len(secret) >= 6 and not secret.isalpha())
-        if telling and len(self.known) < _MOST_KNOWN:
+        if is_telling(secret) and len(self.known) < _MOST_KNOWN:
             self.known[secret] = placeholder
 
     def __repr__(self) -> str:

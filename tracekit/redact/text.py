@@ -17,17 +17,16 @@ from tracekit.redact.assignments import find_assignments
 from tracekit.redact.borders import real_spans
 from tracekit.redact.detectors import (
     DETECTORS,
-    TOKEN_KINDS,
     Look,
     Span,
     find_forms,
     find_random,
-    find_tokens,
 )
 from tracekit.redact.encoded import MOST_LAYERS, decode, layers, recode
 from tracekit.redact.keys import TAG_LENGTH, Tagger
 from tracekit.redact.placeholders import (
     FORMAT_KINDS,
+    GAP,
     NUMBER,
     SECRET,
     Wall,
@@ -37,6 +36,7 @@ from tracekit.redact.placeholders import (
 )
 from tracekit.redact.rules import Rules
 from tracekit.redact.streams import Edit, share
+from tracekit.redact.tokens import TOKEN_KINDS, find_tokens
 
 _MOST_PASSES = 8
 _SHORTEST = 6
@@ -46,7 +46,7 @@ _KINDS = FORMAT_KINDS | TOKEN_KINDS
 """The kinds that a secret has by its own form, wherever it stands."""
 _BLANK = re.compile(r"\s")
 _TAG = re.compile(f"[0-9a-f]{{{TAG_LENGTH}}}")
-_SPELLING = {"card": "[ -]", "iban": " ", "phone": r"[ ().\-]"}
+_SPELLING = {"card": GAP, "iban": GAP, "phone": rf"{GAP}|[().]"}
 
 
 _asking: ContextVar[bool] = ContextVar("tracekit_inside_a_rule", default=False)
@@ -198,9 +198,9 @@ class TextRedactor:
 
     def _user_spans(self, text: str) -> Iterator[Span]:
         for name, pattern in self._rules.compiled:
-            group = "secret" if "secret" in pattern.groupindex else 0
+            named = "secret" in pattern.groupindex
             for match in pattern.finditer(text):
-                start, end = match.span(group)
+                start, end = match.span("secret" if named and match["secret"] else 0)
                 if start < end:
                     yield Span(start, end, name, crosses=True, user=True)
         for function in self._rules.functions:

@@ -114,7 +114,10 @@ class Scan:
             yield from self._found(text, f"evidence_ids/{index}")
         for name in _JSON:
             if text := getattr(row, name):
-                yield from self._found(_parsed(text), name)
+                said = _parsed(text)
+                if name.endswith("_types") and isinstance(said, dict):
+                    said = [list(said), list(said.values())]  # a tag says what a field holds
+                yield from self._found(said, name)
 
     def _look_into(self, names: Iterable[str], streams: Container[str | None] = ()) -> None:
         """Scan those of the values that nobody has looked into yet.
