@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.recorder.otlp_kit import RECEIVERS, Received, http_receiver, run_program
+from tests.recorder.otlp_kit import RECEIVERS, ROOT, Received, http_receiver, run_program
 
 PROGRAM = """
 import json, os, sys
@@ -246,3 +250,96 @@ def test_importing_tracekit_loads_neither_the_sdk_nor_an_exporter(tmp_path: Path
         "import sys, tracekit; print([m for m in sys.modules if 'sdk' in m or 'grpc' in m])",
     )
     assert loaded.strip() == "[]"
+
+
+AWAY = """
+import os, time
+import tracekit
+tracekit.configure(otlp=os.environ["TO"])
+
+@tracekit.agent
+def work():
+    pass
+
+work()
+from opentelemetry import trace
+began = time.monotonic()
+trace.get_tracer_provider().shutdown()
+print(time.monotonic() - began)
+"""
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_a_receiver_that_says_nothing_keeps_no_process_and_is_told_of_once(
+    tmp_path: Path, scheme: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}"
+        took, said = _away(tmp_path, address)
+    assert took < 3  # a second, and what starting a thread may take on a busy machine
+    assert said == [
+        "spans cannot be sent by OTLP and are dropped (1 so far); what is recorded is whole"
+    ]
+
+
+def test_a_receiver_that_refuses_is_asked_once_more_and_no_longer_at_the_end(
+    tmp_path: Path,
+) -> None:
+    took, said = _away(tmp_path, "http://127.0.0.1:9")
+    assert took < 3
+    assert len(said) == 1
+
+
+def _away(folder: Path, address: str) -> tuple[float, list[str]]:
+    done = subprocess.run(
+        [sys.executable, "-c", AWAY],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TO": address},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(done.stdout), done.stderr.splitlines()
+
+
+AROUND = """
+import os
+from opentelemetry import trace
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
+KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz123456"
+said = {{"service.name": "billing", "db.password": "s3cret-Pa55word"}}
+provider = TracerProvider(resource=Resource.create(said))
+trace.set_tracer_provider(provider)
+import tracekit
+tracekit.configure(otlp=os.environ["TO"], spans=True, redact=[{rule}])
+state = TraceState([("rojo", "1"), ("vendor", KEY)])
+remote = SpanContext(1 << 100, 1 << 40, True, TraceFlags(1), state)
+theirs = trace.get_tracer("lib of jo@example.com", "1.2", attributes={{"token": KEY}})
+
+@tracekit.agent
+def work():
+    with theirs.start_as_current_span("chat", attributes={{"gen_ai.operation.name": "chat"}}):
+        pass
+
+with trace.use_span(NonRecordingSpan(remote)):
+    work()
+provider.shutdown()
+"""
+
+
+@pytest.mark.parametrize(("rule", "service"), [("", {"billing"}), ("lambda text: 1 / 0", set())])
+def test_no_secret_leaves_in_what_stands_around_a_span(
+    tmp_path: Path, rule: str, service: set[str]
+) -> None:
+    with http_receiver() as received:
+        run_program(tmp_path, AROUND.format(rule=rule), TO=received.endpoint)
+    everything = b"".join(received.raw)
+    for secret in (b"s3cret", b"jo@example.com", b"abcdefghijklmnopqrstuvwxyz123456"):
+        assert secret not in everything
+    assert {span["name"] for span in received.every()} >= {"invoke_agent work"}
+    assert received.services() == service
+    assert (b"rojo" in everything) == (not rule)
+    for file in (tmp_path / ".tracekit").rglob("*"):
+        assert not file.is_file() or b"jo@example.com" not in file.read_bytes()

@@ -8,21 +8,26 @@ it. An event is only told by its name: other logs are none of our business.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
 from opentelemetry import _logs
 from opentelemetry.sdk._logs import LoggerProvider, LogRecordProcessor
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk._logs.export import (
+    BatchLogRecordProcessor,
+    LogRecordExporter,
+    LogRecordExportResult,
+)
 from opentelemetry.sdk.resources import Resource
 
+from tracekit.otel.cleaning import Surroundings
 from tracekit.otel.details import DETAILS
 from tracekit.otel.genai import OLD_EVENTS
+from tracekit.otel.sending import Outlet, room
 from tracekit.otel.values import SpanEvent, plain_value
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk._logs.export import LogRecordExporter
+from tracekit.redact import Redactor
 
 _TAKEN = frozenset((*OLD_EVENTS, "gen_ai.choice", DETAILS))
 _OURS = "tracekit"
@@ -79,16 +84,64 @@ def listen(listener: Listener, provider: object = None) -> bool:
     return add is not None
 
 
+class _Cleaned(LogRecordExporter):
+    """Takes the secrets out of the resource, and hands all on to an outlet."""
+
+    def __init__(self, outlet: Outlet, redactor: Callable[[], Redactor] | None) -> None:
+        self._outlet = outlet
+        self._redactor = redactor
+        self._known = Surroundings()
+
+    def export(self, batch: Sequence[Any]) -> LogRecordExportResult:
+        """Send ``batch`` out."""
+        make = self._redactor
+        if make is not None:
+            batch = [
+                replace(one, resource=self._known.resource(one.resource, make)) for one in batch
+            ]
+        arrived = self._outlet.send(batch)
+        return LogRecordExportResult.SUCCESS if arrived else LogRecordExportResult.FAILURE
+
+    def shutdown(self) -> None:
+        """Let go of the connection."""
+        self._outlet.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Nothing waits here."""
+        return True
+
+
 class _OwnOnly(BatchLogRecordProcessor):
     """Sends what we log; what others log is for the program to send."""
 
+    def __init__(
+        self, exporter: LogRecordExporter, redactor: Callable[[], Redactor] | None
+    ) -> None:
+        self._outlet = Outlet(exporter, "log events")
+        super().__init__(_Cleaned(self._outlet, redactor))
+        self._waiting, self._most = room(self)
+
     def on_emit(self, log_record: Any) -> None:
         scope = log_record.instrumentation_scope
-        if scope is not None and scope.name == _OURS:
+        if scope is None or scope.name != _OURS:
+            return
+        if len(self._waiting) >= self._most:
+            self._outlet.drop(1)
+        else:
             super().on_emit(log_record)
 
+    def shutdown(self) -> None:
+        """Send what waits, for a moment, and end."""
+        self._outlet.close(self, super().shutdown)
 
-def send_events(exporter: LogRecordExporter, *, service: str, asked: bool) -> None:
+
+def send_events(
+    exporter: LogRecordExporter,
+    *,
+    service: str,
+    asked: bool,
+    redactor: Callable[[], Redactor] | None,
+) -> None:
     """Send our events where the program has set up logs, and, if ``asked`` for, in any case."""
     provider = _logs.get_logger_provider()
     if not isinstance(provider, LoggerProvider):
@@ -96,4 +149,4 @@ def send_events(exporter: LogRecordExporter, *, service: str, asked: bool) -> No
             return
         provider = LoggerProvider(resource=Resource.create({"service.name": service}))
         _logs.set_logger_provider(provider)
-    provider.add_log_record_processor(_OwnOnly(exporter))
+    provider.add_log_record_processor(_OwnOnly(exporter, redactor))

@@ -66,7 +66,9 @@ def read_at_start(tracer: Tracer) -> bool:
 
     exporting = (export.BatchSpanProcessor, export.SimpleSpanProcessor)
     blind = (sampling.DEFAULT_ON, sampling.DEFAULT_OFF, sampling.ALWAYS_ON, sampling.ALWAYS_OFF)
-    if not isinstance(processors, tuple) or any(type(one) not in exporting for one in processors):
+    if not isinstance(processors, tuple):
+        return True
+    if any(type(one) not in exporting and not hasattr(one, "only_sends") for one in processors):
         return True
     if not any(sampler is one for one in blind):
         return True
