@@ -97,6 +97,14 @@ class Step:
         """Record that the call returned ``value``."""
         self._end(status="ok", observation=value)
 
+    def end_unread(self, value: object, error: BaseException) -> None:
+        """Record that the call returned ``value``, and that reading it raised ``error``.
+
+        A replay hands the value out, and whoever reads it there raises the same again.
+        """
+        told = {"error_type": _error_name(error), "error_message": _text_of(error)}
+        self._end(status="ok", observation=value, **told)
+
     def end_stream(self, *, complete: bool, returned: object = None) -> None:
         """Record what a generator yielded; a partial read is recorded as partial."""
         attributes: dict[str, JsonValue] = {"stream": True}

@@ -206,6 +206,18 @@ def test_a_parsed_call_is_recorded_as_the_provider_sent_it(
     assert recorded.value(row.argument_blob)["response_format"]["type"] == "json_schema"
 
 
+def test_a_reply_that_the_client_cannot_parse_is_kept_beside_the_error(
+    server: ModelServer,
+) -> None:
+    with client(server) as asked, recording() as recorded, pytest.raises(pydantic.ValidationError):
+        asked.chat.completions.parse(model="m", messages=PLAIN, response_format=_Mood)
+    row = recorded.row()
+    assert recorded.value(row.observation_blob) == _response(PLAIN)
+    assert row.usage_output == _response(PLAIN)["usage"]["completion_tokens"]
+    assert (row.status, row.error_type) == ("ok", "pydantic_core._pydantic_core.ValidationError")
+    assert row.error_message is not None
+
+
 def test_a_raw_response_stays_raw_and_is_recorded_whole(server: ModelServer) -> None:
     with client(server) as asked, recording() as recorded:
         raw = asked.chat.completions.with_raw_response.create(model="m", messages=PLAIN)

@@ -126,6 +126,30 @@ def test_the_streaming_helper_and_parsed_replies_are_recorded_as_sent(server: Mo
     assert recorded.value(parsed.observation_blob) == _response({"model": "m", "input": "Hello."})
 
 
+class _Mood(pydantic.BaseModel):
+    mood: str
+
+
+def test_a_reply_that_the_client_cannot_parse_is_kept_and_read_again_in_a_replay(
+    server: ModelServer,
+) -> None:
+    with client(server) as asking, recording() as recorded, pytest.raises(pydantic.ValidationError):
+        asking.responses.parse(model="m", input="Hello.", text_format=_Mood)
+    row = recorded.row()
+    kept = recorded.value(row.observation_blob)
+    assert kept["output"][0]["type"] == "message"
+    assert (row.status, row.usage_output) == ("ok", kept["usage"]["output_tokens"])
+    assert str(row.error_type).endswith("ValidationError")
+    tape = Tape(guard.Served(kept, {}))
+    with (
+        client(server) as asking,
+        guard.answering(tape),
+        recording(),
+        pytest.raises(pydantic.ValidationError),
+    ):
+        asking.responses.parse(model="m", input="Hello.", text_format=_Mood)
+
+
 def test_a_refused_request_is_recorded_as_an_error(server: ModelServer) -> None:
     with client(server) as asking, recording() as recorded:
         server.failures.append(429)

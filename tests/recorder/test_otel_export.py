@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.model_server import ModelServer
 from tests.recorder.otlp_kit import RECEIVERS, ROOT, Received, http_receiver, run_program
 
 PROGRAM = """
@@ -343,3 +344,36 @@ def test_no_secret_leaves_in_what_stands_around_a_span(
     assert (b"rojo" in everything) == (not rule)
     for file in (tmp_path / ".tracekit").rglob("*"):
         assert not file.is_file() or b"jo@example.com" not in file.read_bytes()
+
+
+RESPONSES = """
+import os, sys
+import openai, tracekit
+tracekit.configure(otlp=os.environ["TO"])
+client = openai.OpenAI(api_key="none", base_url=os.environ["MODEL"])
+
+@tracekit.agent
+def work():
+    client.responses.create(model="m", input="hi", max_output_tokens=9, conversation="conv_1",
+                            text={"format": {"type": "json_object"}})
+
+work()
+from opentelemetry import trace
+trace.get_tracer_provider().shutdown()
+"""
+
+
+def test_a_call_of_the_responses_api_says_what_one_of_chat_says(tmp_path: Path) -> None:
+    with http_receiver() as received, ModelServer() as model:
+        run_program(tmp_path, RESPONSES, TO=received.endpoint, MODEL=model.url)
+    said = received.spans()["chat m"]["attributes"]
+    port = int(model.url.split(":")[2].split("/")[0])
+    assert said["gen_ai.response.id"].startswith("resp_")
+    assert {
+        "gen_ai.response.finish_reasons": ["stop"],
+        "gen_ai.request.max_tokens": 9,
+        "gen_ai.output.type": "json",
+        "gen_ai.conversation.id": "conv_1",
+        "server.address": "127.0.0.1",
+        "server.port": port,
+    }.items() <= said.items()

@@ -23,18 +23,20 @@ from typing import Any
 import openai
 
 from tracekit import guard
-from tracekit.canonical import JsonValue, Stream, json_bytes, parse_json, register_codec
+from tracekit.canonical import JsonValue, Stream, json_bytes, register_codec
 from tracekit.configuration import recorder
-from tracekit.errors import InvalidJson, NotReplayable
+from tracekit.errors import NotReplayable
 from tracekit.integrations import chat, nesting
 from tracekit.integrations.openai_wire import (
     APIS,
     Accumulator,
     Api,
+    body_of,
     broken_body,
     client_error,
     error_from_json,
     error_to_json,
+    parsed_body,
     wire_response,
 )
 from tracekit.steps import Step, open_step
@@ -65,7 +67,7 @@ def _wrapped_sync(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, cast_to, options, *args, **kwargs)
         if asked.step.answered:
             return self._process_response(**asked.answer(self, cast_to, options, kwargs))
-        with asked.sending():
+        with asked.sending(options):
             result = original(self, cast_to, options, *args, **kwargs)
         return _observed(asked, result)
 
@@ -79,7 +81,7 @@ def _wrapped_async(original: Callable[..., Any]) -> Callable[..., Any]:
             return await original(self, cast_to, options, *args, **kwargs)
         if asked.step.answered:
             return await self._process_response(**asked.answer(self, cast_to, options, kwargs))
-        with asked.sending():
+        with asked.sending(options):
             result = await original(self, cast_to, options, *args, **kwargs)
         return _observed(asked, result)
 
@@ -92,16 +94,36 @@ class _Asked:
 
     step: Step
     api: Api
+    came: list[Any] = field(default_factory=list)
+    """The reply, where the client parses it."""
 
     @contextmanager
-    def sending(self) -> Iterator[None]:
-        """Be what runs, and record an error."""
+    def sending(self, options: Any) -> Iterator[None]:
+        """Be what runs, and record an error; a reply that the client cannot parse has come."""
+        self._keep_what_is_parsed(options)
         try:
             with self.step.active():
                 yield
         except BaseException as error:
-            self.step.fail(error)
+            if not (self.came and isinstance(self.came[-1], openai.BaseModel)):
+                self.step.fail(error)
+                raise
+            with _harmless(self.step):
+                given: Any = self.came[-1].to_dict(mode="json", warnings=False)
+                sent = chat.as_sent(given)
+                self.step.fields |= self.api.form.ended_columns(sent)
+                self.step.end_unread(sent, error)
             raise
+
+    def _keep_what_is_parsed(self, options: Any) -> None:
+        parse = getattr(options, "post_parser", None)
+        if callable(parse):
+
+            def parsed(reply: Any) -> Any:
+                self.came.append(reply)
+                return parse(reply)
+
+            options.post_parser = parsed
 
     def end(self, response: JsonValue, **marks: JsonValue) -> None:
         """Record what came back."""
@@ -114,7 +136,7 @@ class _Asked:
         self, client: Any, cast_to: Any, options: Any, kwargs: Mapping[str, Any]
     ) -> dict[str, Any]:
         """What the client makes its own result from; raises where the answer is an error."""
-        body, form = _body(options), self.api.form
+        body, form = body_of(options), self.api.form
         breaks_off = self._put_in_form(str(body.get("model", "unknown")))
         reply = self.step.answer() if breaks_off is None else self._part(breaks_off)
         stream = bool(kwargs.get("stream"))
@@ -180,7 +202,7 @@ def _opened(client: Any, options: Any, kwargs: Mapping[str, Any]) -> _Asked | No
     own = recorder()
     if not guard.installed() and (own.enclosing() is None or nesting.in_model()):
         return None
-    body = _body(options)
+    body = body_of(options)
     model = str(body.get("model", "unknown"))
     step = open_step(
         own,
@@ -191,18 +213,8 @@ def _opened(client: Any, options: Any, kwargs: Mapping[str, Any]) -> _Asked | No
         model_requested=model,
         provider="azure.ai.openai" if "Azure" in type(client).__name__ else "openai",
     )
+    step.operation.span.say_server(str(client.base_url))
     return _Asked(step, api)
-
-
-def _body(options: Any) -> dict[str, Any]:
-    """What is sent: the request with what the caller adds to it."""
-    sent: dict[str, Any] = {}
-    for part in (options.json_data, getattr(options, "extra_json", None)):
-        if isinstance(part, Mapping):
-            sent |= part
-        elif part is not None:
-            sent["body"] = part
-    return sent
 
 
 def _observed(asked: _Asked, result: Any) -> Any:
@@ -376,7 +388,7 @@ class _RawReading(_Reading):
 
     def so_far(self) -> JsonValue:
         """What was read."""
-        return super().so_far() if self.events else _parsed(bytes(self.body))
+        return super().so_far() if self.events else parsed_body(bytes(self.body))
 
     def _feed(self, data: bytes) -> None:
         if not self.events:
@@ -385,11 +397,3 @@ class _RawReading(_Reading):
         with _harmless(self.step):
             for chunk in self.lines.feed(data):
                 self.add(chunk)
-
-
-def _parsed(body: bytes) -> JsonValue:
-    text = body.decode("utf-8", "replace")
-    try:
-        return parse_json(text)
-    except InvalidJson:
-        return text

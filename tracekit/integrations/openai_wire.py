@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import openai
 
-from tracekit.canonical import JsonValue
+from tracekit.canonical import JsonValue, parse_json
 from tracekit.canonical.classes import find_class, name_class
-from tracekit.errors import NotReplayable, RecordedError
+from tracekit.errors import InvalidJson, NotReplayable, RecordedError
 from tracekit.integrations import chat, responses
 
 
@@ -55,6 +55,26 @@ APIS = {
     "/responses": Api("/responses", responses, responses.Accumulator),
 }
 """By the path to which the client posts."""
+
+
+def body_of(options: Any) -> dict[str, Any]:
+    """What is sent: the request with what the caller adds to it."""
+    sent: dict[str, Any] = {}
+    for part in (options.json_data, getattr(options, "extra_json", None)):
+        if isinstance(part, Mapping):
+            sent |= part
+        elif part is not None:
+            sent["body"] = part
+    return sent
+
+
+def parsed_body(body: bytes) -> JsonValue:
+    """A body as JSON, or its text where it is none."""
+    text = body.decode("utf-8", "replace")
+    try:
+        return parse_json(text)
+    except InvalidJson:
+        return text
 
 
 _RETRY_AFTER = "retry-after"

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from tracekit.canonical import JsonValue, digest_bytes, json_text
 from tracekit.drafts import Draft
@@ -25,6 +26,7 @@ from tracekit.events import (
     ToolCallEnded,
     event_id,
 )
+from tracekit.otel.fields import listed
 from tracekit.otel.messages import (
     definitions,
     from_chat,
@@ -239,8 +241,9 @@ def _shape(kind: type[Fact]) -> _Shape:
 
 
 def _request(request: Mapping[str, JsonValue]) -> dict[str, Any]:
-    given = {"max_tokens": request.get("max_completion_tokens"), **request}
-    attributes: dict[str, Any] = {}
+    longest = request.get("max_completion_tokens", request.get("max_output_tokens"))
+    given = {"max_tokens": longest, **request}
+    attributes = _asked_for(request)
     for name, kind in _REQUEST.items():
         value = given.get(name)
         if isinstance(value, bool) == (kind is bool) and isinstance(value, (kind, int)):
@@ -252,22 +255,67 @@ def _request(request: Mapping[str, JsonValue]) -> dict[str, Any]:
     return attributes
 
 
+def _asked_for(request: Mapping[str, JsonValue]) -> dict[str, Any]:
+    """How many answers of which type, and the conversation that they go on with."""
+    attributes: dict[str, Any] = {}
+    count = request.get("n")
+    if type(count) is int and count != 1:
+        attributes["gen_ai.request.choice.count"] = count
+    form = request.get("response_format") or object_of(request.get("text")).get("format")
+    if isinstance(kind := object_of(form).get("type"), str):
+        attributes["gen_ai.output.type"] = "json" if kind.startswith("json") else kind
+    conversation = request.get("conversation")
+    known = object_of(conversation).get("id", conversation)
+    if isinstance(known, str):
+        attributes["gen_ai.conversation.id"] = known
+    return attributes
+
+
 def _response(response: Mapping[str, JsonValue]) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
-    if isinstance(response.get("id"), str) and "choices" in response:
+    whole = "choices" in response or response.get("object") == "response"
+    if isinstance(response.get("id"), str) and whole:
         attributes["gen_ai.response.id"] = response["id"]
     choices = response.get("choices")
-    reasons = [
-        _REASONS.get(reason, reason)
-        for choice in (choices if isinstance(choices, list) else [])
-        if isinstance(reason := object_of(choice).get("finish_reason"), str)
-    ]
+    given = [object_of(choice).get("finish_reason") for choice in listed(choices)]
+    if response.get("object") == "response":
+        given = [_why_over(response)]
+    reasons = [_REASONS.get(reason, reason) for reason in given if isinstance(reason, str)]
     if reasons:
         attributes["gen_ai.response.finish_reasons"] = tuple(reasons)
     return attributes
 
 
-_REASONS = {"tool_calls": "tool_call", "function_call": "tool_call"}
+_REASONS = {
+    "tool_calls": "tool_call",
+    "function_call": "tool_call",
+    "max_output_tokens": "length",
+    "failed": "error",
+}
+
+
+def _why_over(response: Mapping[str, JsonValue]) -> JsonValue:
+    """Why a reply of the Responses API ends where it does, which it says in several places."""
+    status = response.get("status")
+    if status == "completed":
+        kinds = [object_of(item).get("type") for item in listed(response.get("output"))]
+        return "tool_call" if {"function_call", "custom_tool_call"} & {*map(str, kinds)} else "stop"
+    return object_of(response.get("incomplete_details")).get("reason") or status
+
+
+def server_of(url: str) -> dict[str, Any]:
+    """Which server an address names."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return {}
+    if not host:
+        return {}
+    return {"server.address": host, **({} if port is None else {"server.port": port})}
+
+
+_PORTS = {"http": 80, "https": 443}
 
 
 def _content(

@@ -92,9 +92,8 @@ class Outlet:
             end: How it ends by itself.
         """
         batches = getattr(processor, "_batch_processor", None)
-        if batches is None or "timeout_millis" not in _parameters(
-            batches.shutdown
-        ):  # an SDK of another build bounds it in its own way
+        bounded = batches is not None and "timeout_millis" in _parameters(batches.shutdown)
+        if batches is None or not bounded:  # an SDK of another build: in its own way
             self._quietly(end)
             return
         inner = getattr(self._exporter, "inner", self._exporter)

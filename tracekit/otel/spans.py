@@ -21,7 +21,7 @@ from tracekit.drafts import Draft
 from tracekit.events import Fact
 from tracekit.otel.carriers import RUN_ID_KEY, inherited
 from tracekit.otel.details import Content, content_wanted, emit_details
-from tracekit.otel.outgoing import HasValue, as_text, say
+from tracekit.otel.outgoing import HasValue, as_text, say, server_of
 from tracekit.otel.setting import put_attributes, read_at_start
 
 if TYPE_CHECKING:
@@ -168,6 +168,11 @@ class OpenSpan:
             self._said.update(attributes)
         else:
             self._said = attributes
+
+    def say_server(self, url: str) -> None:
+        """Let it say which server is asked."""
+        if self._recording:
+            self.say(server_of(url))
 
     def end(self, attributes: Mapping[str, Any], *, error_type: str | None = None) -> None:
         """Close it; the second time does nothing."""
