@@ -385,7 +385,9 @@ def test_scan_names_what_is_not_redacted_and_nothing_else() -> None:
     "unit",
     ["a", "@", "a@", "a.", "1", "+1 ", "4111-", "eyJ", "://a:b", "password=", 'password="',
      "cookie: ", "token", "DE00 ", "redacted-", "-----BEGIN PRIVATE KEY-----", "{", "sk-", "%41",
-     "YWJj", "aB3d/", "aB3dE5gH7jK9mN1p ", "SG.aB3dE5gH7jK9mN1p.", "SG.", "%", "%25", "a_"],
+     "YWJj", "aB3d/", "aB3dE5gH7jK9mN1p ", "SG.aB3dE5gH7jK9mN1p.", "SG.", "%", "%25", "a_",
+     "curl ", "--password ", "<password>", "-sk-", "password=\"\"\"", "aB3dE5gH7jK9mN1p=",
+     "\x1b[31m"],
 )  # fmt: skip
 def test_a_hostile_text_of_a_megabyte_is_redacted(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))

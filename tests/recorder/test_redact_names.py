@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tracekit.redact import KeyedTagger, Redactor, Rules, placeholder_kind
+from tracekit.canonical.plain import read_plain
+from tracekit.redact import KeyedTagger, Redactor, Rules, Scope, placeholder_kind
 from tracekit.redact.names import name_class
 
 _SECRET = """
@@ -91,3 +92,50 @@ def test_an_object_in_a_secret_field_is_secret_though_it_has_a_type(value: Any) 
 def test_the_schema_of_a_secret_field_stays(schema: Any) -> None:
     value = {"properties": {"password": schema}}
     assert redact(value) == value
+
+
+_ASSIGNED = [
+    'password = """{}"""', "cfg['password'] = '{}'", 'os.environ["DB_PASSWORD"] = "{}"',
+    "A=1\nDB_PASSWORD={}\nNEXT=1", "export DB_PASSWORD={} run", "<password>{}</password>",
+    "<a:password>{}</a:password>", "curl -u bob:{} https://x", "curl -s --user 'bob:{}' https://x",
+    "mysql --password {} -h x", "CREATE USER bob IDENTIFIED BY '{}'",
+    "ALTER ROLE bob WITH PASSWORD '{}';", "Authorization: ApiKey-v1 {}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("around", _ASSIGNED)
+def test_a_value_is_found_however_it_is_given_to_its_name(around: str) -> None:
+    said = redact(around.format("hunter2x99"))
+    before, _, after = around.partition("{}")
+    assert placeholder_kind(said.removeprefix(before).removesuffix(after)) == "secret"
+    assert redact(said) == said
+
+
+def test_a_line_of_an_environment_file_is_a_secret_up_to_its_end() -> None:
+    secret = "abc;d,e&f)g"
+    said = redact(f"USER=ann\nDB_PASSWORD={secret}\nPORT=1")
+    assert said == f"USER=ann\nDB_PASSWORD={redact({'password': secret})['password']}\nPORT=1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "use --password PASSWORD to set it, --api-key to give it",
+        "if (password>limit) </x>", "x.password > 5", "Authorization: required for everything",
+    ],
+)  # fmt: skip
+def test_what_only_speaks_of_a_name_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize("name", ["name", "key", "Name", "header"])
+def test_an_object_that_names_a_value_is_read_as_a_field(name: str) -> None:
+    value = {name: "DB_PASSWORD", "value": "hunter2x"}
+    redacted = redact([{name: "PORT", "value": "no secret 1"}, json.dumps([value]), value])
+    assert redacted[0] == {name: "PORT", "value": "no secret 1"}
+    assert placeholder_kind(redacted[2]["value"]) == "secret"
+    assert json.loads(redacted[1]) == [redacted[2]]
+    plain = read_plain([value])
+    assert plain is not None
+    finds = Redactor(Rules(), KeyedTagger(b"a key for tests, not for secrets"))
+    assert not finds.finds_nothing(plain, Scope())

@@ -39,6 +39,9 @@ SECRETS = [
     "\\u0026ghp_" + "a" * 36, "my_ghp_" + "a" * 36, "card_4111111111111111", "-4111111111111111",
     "4111\u00a01111\u00a01111\u00a01111", "DE89-3704-0044-0532-0130-00", "+49\u00a030\u00a0901820",
     "BE68 5390 0754 7034 BIC KREDBEBB", "DB_PASS=hunter22", "MYSQL_PWD=hunter22",
+    "curl -u bob:hunter22 https://x", "IDENTIFIED BY 'hunter22'", "--password hunter22 x",
+    "<password>hunter22</password>", "cfg['password'] = 'hunter22'", 'secret = """hunter22"""',
+    "with password 'hunter22'",
     "hunter2-known", "\\npassword=hunter22", "\\nsk-" + "a1" * 16, "otp=123456",
 ]  # fmt: skip
 INNOCENT = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 from tracekit.redact.detectors import Look, Span
 from tracekit.redact.names import name_class
@@ -17,12 +18,17 @@ _NAME_PARTS = (
     b"pass", b"pwd", b"secret", b"token", b"key", b"authorization", b"cookie", b"credential",
     b"cvv", b"cvc", b"ssn", b"otp", b"jwt",
 )  # fmt: skip
+_Rest = Literal["bare", "line", "cookie", "scheme"]
 _NAME_BEFORE = 40
 _LONGEST_NAME = 60
-_ASSIGNMENT = re.compile(r"""([\w-]{0,40})(?:\\*["'])?[ \t]{0,3}(?:=>|:=|[:=])[ \t]{0,3}(?![:=])""")
+_ASSIGNMENT = re.compile(
+    r"""([\w-]{0,40})(?:\\*["'])?(?:\][ \t]{0,3}(?==)|[ \t]{0,3}|(?=>))"""
+    r"""(?:=>|:=|[:=]|(?P<element>>))[ \t]{0,3}(?![:=])"""
+)
 _QUOTED = re.compile(
     r"""
-    "  (?P<double> [^"\\]*+ (?:\\. [^"\\]*+)* )
+    \"{3} (?P<triple> .{0,4000}? ) \"{3}
+    | "  (?P<double> [^"\\]*+ (?:\\. [^"\\]*+)* )
     | '  (?P<single> [^'\\]*+ (?:\\. [^'\\]*+)* )
     | (?P<mark> \\+["'])  (?P<inner> [^\n]*? (?= (?P=mark) | \n | \Z) )""",
     re.DOTALL | re.VERBOSE,
@@ -30,6 +36,9 @@ _QUOTED = re.compile(
 # No possessive group anywhere in this package: Python 3.11 before 3.11.4 matches them wrongly.
 _BARE = re.compile(r"""[^\s"'<>&;,)}\]`\\]++""")
 _REST_OF_LINE = re.compile(r"""[^\n"'\\]*+""")
+_WORD = re.compile(r"""[^\s"'`\\]++""")
+_LINE_BEGINS = re.compile(r"(?:\A|\n)(?:export )?\Z")
+_ANY_SCHEME = re.compile(r"[A-Za-z][\w-]{0,30} {1,4}(?=[^\s\"'<>&;,)}\]`\\]{8})")
 _SCHEME = re.compile(r"(?i:bearer|basic|token|digest|apikey) {1,4}")
 _NO_VALUE = re.compile(
     r"""(?ix) none|null|nil|undefined|true|false|empty|str|string|int|bytes|any|optional|required
@@ -53,7 +62,7 @@ _LETTER_AFTER = re.compile(r"[.:,]? +[A-Za-z]")
 def find_assignments(look: Look) -> Iterator[Span]:
     """Yield the values that stand behind a name of a secret and a sign of assignment."""
     text, low = look.text, look.low
-    if b":" not in low and b"=" not in low:
+    if not _assigns(low):
         return
     parts = [part for part in _NAME_PARTS if part in low]
     starts = sorted(position for part in parts for position in _positions(low, part))
@@ -68,7 +77,9 @@ def find_assignments(look: Look) -> Iterator[Span]:
         kind = name_class(before + text[start : match.end(1)])
         if kind is None:
             continue
-        value, done = _value_at(text, match.end(), cookie=low.startswith(b"cookie", start))
+        if match["element"] and text[start - len(before) - 1 : start - len(before)] not in "<:":
+            continue
+        value, done = _value_at(text, match.end(), _rest(text, start, before, match))
         if value is not None and _is_value(text, *value, counted=kind == "token"):
             yield Span(*value, SECRET, crosses=True)
 
@@ -76,7 +87,7 @@ def find_assignments(look: Look) -> Iterator[Span]:
 def names_secret(look: Look) -> bool:
     """Whether a name of a secret stands before a sign of assignment, whatever comes after it."""
     text, low = look.text, look.low
-    if b":" not in low and b"=" not in low:
+    if not _assigns(low):
         return False
     for part in _NAME_PARTS:
         if part in low:
@@ -85,6 +96,11 @@ def names_secret(look: Look) -> bool:
                 if match and name_class(_name_before(text, start) + text[start : match.end(1)]):
                     return True
     return False
+
+
+def _assigns(low: bytes) -> bool:
+    """Whether there is any sign of assignment."""
+    return b":" in low or b"=" in low or b"</" in low
 
 
 def _names_variable(value: str) -> bool:
@@ -113,7 +129,19 @@ def _name_before(text: str, end: int) -> str:
     return text[start:end]
 
 
-def _value_at(text: str, start: int, *, cookie: bool) -> tuple[tuple[int, int] | None, int]:
+def _rest(text: str, start: int, before: str, match: re.Match[str]) -> _Rest:
+    """Tell how far a value goes that has no quotes."""
+    name = (before + text[start : match.end(1)]).lower()
+    if name.endswith("cookie"):
+        return "cookie"
+    if name.endswith("authorization"):
+        return "scheme"
+    line = text[max(0, start - len(before) - 8) : start - len(before)]
+    alone = match[0].endswith("=") and _LINE_BEGINS.search(line)
+    return "line" if alone and (before + match[1]).isupper() else "bare"
+
+
+def _value_at(text: str, start: int, rest_is: _Rest) -> tuple[tuple[int, int] | None, int]:
     """Return where the value at ``start`` stands, and from where to look for the next name."""
     quoted = _QUOTED.match(text, start)
     if quoted is not None:
@@ -121,9 +149,12 @@ def _value_at(text: str, start: int, *, cookie: bool) -> tuple[tuple[int, int] |
         scheme = _SCHEME.match(text, start, end)
         return (scheme.end() if scheme else start, end), end
     scheme = _SCHEME.match(text, start)
+    if scheme is None and rest_is == "scheme":
+        scheme = _ANY_SCHEME.match(text, start)
     if scheme is not None:
         start = scheme.end()
-    rest = (_REST_OF_LINE if cookie else _BARE).match(text, start)
+    cookie = rest_is == "cookie"
+    rest = (_REST_OF_LINE if cookie else _WORD if rest_is == "line" else _BARE).match(text, start)
     if rest is None or not rest[0] or (cookie and "=" not in rest[0]):
         return None, rest.end() if rest else start
     bare = rest[0]

@@ -63,7 +63,7 @@ class Look:
         raw, low = self.raw, self.low
         if b"@" in raw or (b"/" in raw and (b"://" in raw or b"hooks.slack.com/" in raw)):
             return True
-        if b"bearer " in low or b"basic " in low or b"PRIVATE KEY" in raw:
+        if b"PRIVATE KEY" in raw or any(sign in low for sign in _SIGNS):
             return True
         if b"AA00" in self.shape:
             return True
@@ -216,6 +216,10 @@ def _is_address(text: str) -> bool:
     return not text.startswith("git@")
 
 
+def _is_no_word(text: str) -> bool:
+    return not text.isalpha()
+
+
 def _is_bearer(text: str) -> bool:
     return len(text) >= 20 or any(char.isdigit() for char in text)
 
@@ -225,6 +229,8 @@ def _table(change: Callable[[str], str]) -> bytes:
     return bytes(ord(change(chr(code))) if code < 128 else 63 for code in range(256))
 
 
+_FLAGS = (b"password ", b"passwd ", b"-secret ", b"-token ", b"api-key ")
+_SIGNS = (b"bearer ", b"basic ", b"curl ", b"identified by ", *_FLAGS)
 _SHAPE = _table(lambda c: "0" if c.isdigit() else "A" if c.isupper() else c)
 _RUNS = _table(lambda c: "x" if c.isalnum() or c in "_-" else " ")
 _WORDS = _table(lambda c: "x" if c.isalnum() or c in "+/_-=" else " ")
@@ -304,6 +310,35 @@ DETECTORS: tuple[Detector, ...] = (
         (b"basic ",),
         re.compile(r"(?i:\bbasic) {1,4}(?P<secret>[A-Za-z0-9+/]{8,}+={0,2})"),
         _is_basic,
+    ),
+    Detector(
+        SECRET,
+        "low",
+        (b"curl ",),
+        re.compile(
+            r"\bcurl [^\n]{0,200}?(?<= )(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,80}:"
+            r"(?P<secret>[^\s\"']+)"
+        ),
+        first=True,
+        crosses=True,
+    ),
+    Detector(
+        SECRET,
+        "low",
+        _FLAGS,
+        re.compile(
+            r"(?<!\S)--(?:[a-z]{1,20}-){0,3}(?:password|passwd|secret|token|api-key) [\"']?"
+            r"(?P<secret>[^\s\"'<>$\[{-][^\s\"']{3,})"
+        ),
+        _is_no_word,
+        crosses=True,
+    ),
+    Detector(
+        SECRET,
+        "low",
+        (b"identified by ", b"with password "),
+        re.compile(r"(?i:\b(?:identified by|with password)) {1,3}'(?P<secret>[^'\n]{1,200})'"),
+        crosses=True,
     ),
     Detector(
         "email",

@@ -7,6 +7,7 @@ and its end decides, so that ``access_token`` is a secret while ``token_usage`` 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal
 
@@ -58,6 +59,7 @@ _NO_SECRET_TOKEN = frozenset(
         "min next output pad page per prompt reasoning sep special start stop sync time total unk"
     )
 )
+_MOST_SAID = 6
 _PATH_STEP = re.compile(
     r"""\.(?P<name>[^\W\d][\w-]*) | \[(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\]
         | \[(?P<index>\d+)\] | (?P<any>\.\*|\[\*\])""",
@@ -87,6 +89,18 @@ def name_class(name: str) -> NameClass | None:
         return None
     doubtful = before not in _SECRET_TOKENS and not _NO_SECRET_TOKEN.isdisjoint(words)
     return None if doubtful else "token"
+
+
+def named_value(value: Mapping[str, object]) -> tuple[str, str] | None:
+    """Return the key of what an object says to be the value of a name, and that name."""
+    key = "value" if "value" in value else "Value" if "Value" in value else None
+    if key is None or len(value) > _MOST_SAID:
+        return None
+    for said in ("name", "key", "Name", "Key", "header", "variable"):
+        name = value.get(said)
+        if isinstance(name, str) and name_class(name) is not None:
+            return key, name
+    return None
 
 
 def normal_name(name: str) -> str:

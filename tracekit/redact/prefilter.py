@@ -18,10 +18,12 @@ from tracekit.canonical.plain import Contents, Plain, look_through
 from tracekit.redact.assignments import names_secret
 from tracekit.redact.detectors import DETECTORS, Look, find_forms, find_random
 from tracekit.redact.encoded import MOST_LAYERS, layers
+from tracekit.redact.names import name_class
 from tracekit.redact.tokens import find_tokens
 
 _MOST_KEYS = 4096
 _LONGEST_KEY = 120
+_VALUE_KEYS = frozenset({"value", "Value"})
 _MOST_NESTED = 50
 _DIGITS = bytes(48 if 48 <= code <= 57 else code for code in range(256))
 _LONG_NUMBER = b"0" * 15
@@ -60,6 +62,8 @@ class Prefilter:
             joined = "\n".join([text for part in parts for text in part.texts])
         for part in parts:
             if not (part.keys <= self._clean_keys or self._are_clean(part.keys)):
+                return False
+            if self._texts and not _VALUE_KEYS.isdisjoint(part.keys) and _names_one(part.texts):
                 return False
         if known:
             keys = "\n".join([key for part in parts for key in part.keys])
@@ -105,6 +109,11 @@ def _may_hold_a_secret(
         or _may_hold_a_secret(one.text, known, detectors=detectors, layer=layer + 1)
         for one in layers(look)
     )
+
+
+def _names_one(texts: Iterable[str]) -> bool:
+    """Whether a text is the name of a secret, whose value may stand beside it."""
+    return any(len(text) <= _LONGEST_KEY and name_class(text) is not None for text in texts)
 
 
 def _may_hold_a_card(plain: Plain) -> bool:

@@ -18,7 +18,7 @@ from tracekit.interruption import pass_on
 from tracekit.redact.base64text import read_base64, write_base64
 from tracekit.redact.detectors import is_card
 from tracekit.redact.keys import TAG_LENGTH, Tagger, UnkeyedTagger
-from tracekit.redact.names import name_class, normal_name, path_matches
+from tracekit.redact.names import name_class, named_value, normal_name, path_matches
 from tracekit.redact.placeholders import (
     FAILED,
     NUMBER,
@@ -255,9 +255,11 @@ class _Walk:
             return self._bytes(value)
         result: dict[str, JsonValue] = {}
         changed = False
+        told = named_value(value) if self._rules.builtin else None
         for name, item in value.items():
             key = self._key(name, result)
-            named = secret or self._names_secret(name, item, value)
+            said = told[1] if told is not None and told[0] == name else name
+            named = secret or self._names_secret(said, item, value)
             if not named and self._cannot_hold(item):
                 new = item
             else:
