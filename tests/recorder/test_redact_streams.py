@@ -239,6 +239,20 @@ def test_what_a_generator_yields_is_recorded_so() -> None:
     assert not any(part in everything(recorded) for part in cut(TOKEN, 8, 20, 30))
 
 
+@pytest.mark.parametrize("before", ["", "data: "])
+def test_lines_of_json_are_read_as_what_they_say(before: str) -> None:
+    said = [f'{before}{{ "n": 1.0, "delta": {json.dumps(part)} }}' for part in cut(TOKEN, 9, 20)]
+    items = redacted([*said, f"{before}[DONE]"])
+    assert len(items) == 4
+    assert items[3] == f"{before}[DONE]"
+    parts = [json.loads(item.removeprefix(before))["delta"] for item in items[:3]]
+    assert "".join(parts) == redacted([TOKEN])[0]
+    assert all(item.startswith(f'{before}{{ "n": 1.0, "delta": ') for item in items[:3])
+    assert redacted(items) == items
+    harmless: list[Any] = [f'{before}{{ "n": {n}.50 }}' for n in range(3)]
+    assert Redactor(Rules(), KeyedTagger(KEY)).redact_stream(harmless).value is harmless
+
+
 def test_what_a_generator_returns_is_no_piece_of_what_it_yielded() -> None:
     @tool
     def stream() -> Any:

@@ -49,7 +49,7 @@ def is_running_text(path: Sequence[object], pieces: Sequence[str]) -> bool:
     blanks = sum(left[-1] in _BLANKS or right[0] in _BLANKS for left, right in pairwise(said))
     if blanks and blanks * _BLANK_BORDERS >= len(said) - 1:
         return True
-    return any(piece.count('"') % 2 for piece in said)
+    return sum(piece.count('"') % 2 for piece in said) > 1  # one opens a quote, another closes it
 
 
 def real_spans(pieces: list[str], spans: list[Span], alone: Alone, *, running: bool) -> list[Span]:

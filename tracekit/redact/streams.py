@@ -7,16 +7,20 @@ goes to the first item that held a part of it, the others lose theirs. No item c
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracekit.redact.base64text import read_base64, write_base64
 from tracekit.redact.borders import is_running_text
+from tracekit.redact.respelling import respell
 
 if TYPE_CHECKING:
     from tracekit.canonical import JsonValue
 
 _BYTES = "$bytes"
+_OBJECT = re.compile(r"(?:data:)?\s{0,4}(?=\{)")
 _LANES = ("index", "output_index", "content_index", "item_id")
 """Names under which models' interfaces number the texts that they send side by side."""
 
@@ -39,6 +43,17 @@ class _Piece(NamedTuple):
     is_bytes: bool
 
 
+class _Line(NamedTuple):
+    """An item that is a line of JSON, as servers send events and logs."""
+
+    place: int
+    text: str
+    start: int
+    """Where the JSON begins."""
+    old: Any
+    new: Any
+
+
 Redact = Callable[[list[str], bool], list[str]]
 """Gives texts that follow each other without what is a secret in all of them together.
 
@@ -50,8 +65,13 @@ def redact_pieces(items: list[JsonValue], redact: Redact) -> tuple[list[JsonValu
     """Return ``items`` redacted where their texts belong together, and where they were changed."""
     root: list[Any] = [_copied(item) for item in items]
     channels: dict[tuple[object, ...], list[_Piece]] = {}
+    lines: list[_Line] = []
     for index, item in enumerate(root):
-        for path, piece in _texts(root, index, item, (), f"/{index}"):
+        line = _line(root, index)
+        if line is not None:
+            lines.append(line)
+        holder, key, value = (root, index, item) if line is None else ([line.new], 0, line.new)
+        for path, piece in _texts(holder, key, value, (), f"/{index}"):
             channels.setdefault(path, []).append(piece)
     changed: list[str] = []
     for path, pieces in channels.items():
@@ -63,6 +83,10 @@ def redact_pieces(items: list[JsonValue], redact: Redact) -> tuple[list[JsonValu
             if new != piece.text:
                 changed.append(piece.pointer)
                 piece.into[piece.key] = _written(piece, new)
+    for line in lines:
+        if line.new != line.old:
+            said = line.text[line.start :]
+            root[line.place] = line.text[: line.start] + respell(said, line.old, line.new)
     return (root, changed) if changed else (items, changed)
 
 
@@ -110,6 +134,19 @@ def _texts(
             said_index = item.get("index") if isinstance(item, dict) else None
             step = said_index if isinstance(said_index, int) else position
             yield from _texts(value, position, item, (*path, step), f"{pointer}/{position}")
+
+
+def _line(root: list[Any], index: int) -> _Line | None:
+    """Read an item that is a whole object in JSON, also behind ``data:``."""
+    text = root[index]
+    match = _OBJECT.match(text) if isinstance(text, str) else None
+    if match is None:
+        return None
+    try:
+        old = json.loads(text[match.end() :])
+    except (ValueError, RecursionError):
+        return None
+    return _Line(index, text, match.end(), old, _copied(old)) if isinstance(old, dict) else None
 
 
 def _lane(value: dict[str, Any]) -> Iterator[tuple[str, object]]:
