@@ -6,6 +6,8 @@ which every digit is ``0`` and every capital ``A``, so that a phone number is a 
 Every pattern is linear: it starts at a boundary that cannot repeat inside its own match, or is
 bounded, or is possessive. Entropy only confirms what a word's letters already suggest: by itself it
 would take digests, ids and call ids for secrets, and a trace is full of those.
+
+It has more than 400 lines: the table of the detectors stands beside what its columns mean.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from tracekit.redact.base64text import starts_readably
 from tracekit.redact.entropy import is_random_word
 from tracekit.redact.placeholders import GAP, GAPS, SECRET, iban_remainder, luhn_digit
 
@@ -54,7 +57,7 @@ class Look:
         self.long = _long_runs(self.runs)
         """Where the long runs of such characters begin and end."""
         self.ids: list[tuple[int, int]] = []
-        """Of words that are ids with their issuer's prefix: where what follows that stands."""
+        """What stands behind a prefix as ids have it, where it may be base64 of a text."""
         self.mixed = _mixed_words(raw, self.long, self.ids) if self.long else self.long
         """Words of base64 with capitals and small letters, as no digest or name has them."""
 
@@ -63,7 +66,9 @@ class Look:
         raw, low = self.raw, self.low
         if b"@" in raw or (b"/" in raw and (b"://" in raw or b"hooks.slack.com/" in raw)):
             return True
-        if b"PRIVATE KEY" in raw or any(sign in low for sign in _SIGNS):
+        if b"bearer " in low or b"basic " in low or b"PRIVATE KEY" in raw or b"curl " in low:
+            return True
+        if b" by '" in low or b" password '" in low or (b"--" in raw and _flagged(low)):
             return True
         if b"AA00" in self.shape:
             return True
@@ -129,6 +134,10 @@ def find_random(look: Look) -> Iterator[Span]:
             yield Span(start, end, SECRET)
 
 
+def _flagged(low: bytes) -> bool:
+    return any(flag in low for flag in _FLAGS)
+
+
 def _long_runs(runs: bytes) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     start = runs.find(_LONG_RUN)
@@ -156,7 +165,9 @@ def _mixed_words(
         if run.isupper() and _ZEROS not in run:
             continue
         if _ID.fullmatch(run):
-            ids.append((start + max(run.rfind(b"_"), run.rfind(b"-")) + 1, end))
+            begin = start + max(run.rfind(b"_"), run.rfind(b"-")) + 1
+            if starts_readably(raw[begin:end]):
+                ids.append((begin, end))
             continue
         if not words:
             words = raw.translate(_WORDS)
@@ -230,7 +241,6 @@ def _table(change: Callable[[str], str]) -> bytes:
 
 
 _FLAGS = (b"password ", b"passwd ", b"-secret ", b"-token ", b"api-key ")
-_SIGNS = (b"bearer ", b"basic ", b"curl ", b"identified by ", *_FLAGS)
 _SHAPE = _table(lambda c: "0" if c.isdigit() else "A" if c.isupper() else c)
 _RUNS = _table(lambda c: "x" if c.isalnum() or c in "_-" else " ")
 _WORDS = _table(lambda c: "x" if c.isalnum() or c in "+/_-=" else " ")
@@ -337,7 +347,7 @@ DETECTORS: tuple[Detector, ...] = (
         SECRET,
         "low",
         (b"identified by ", b"with password "),
-        re.compile(r"(?i:\b(?:identified by|with password)) {1,3}'(?P<secret>[^'\n]{1,200})'"),
+        re.compile(r"(?i:\b(?:identified by|with password)) '(?P<secret>[^'\n]{1,200})'"),
         crosses=True,
     ),
     Detector(

@@ -17,7 +17,6 @@ from tracekit.redact.base64text import (
     begins_readably,
     mostly_readable,
     read_base64,
-    starts_readably,
     write_base64,
 )
 from tracekit.redact.detectors import Look
@@ -87,11 +86,10 @@ def _base64_layers(look: Look) -> Iterator[Layer]:
                 if found is not None:
                     yield found
     for start, end in look.ids:
-        if starts_readably(look.raw[start:end]):
-            padding = len(text[end : end + 2]) - len(text[end : end + 2].lstrip("="))
-            found = _base64_layer(text, start, end + padding)
-            if found is not None:
-                yield found
+        padding = len(text[end : end + 2]) - len(text[end : end + 2].lstrip("="))
+        found = _base64_layer(text, start, end + padding)
+        if found is not None:
+            yield found
 
 
 def _base64_layer(text: str, begin: int, end: int) -> Layer | None:
