@@ -101,6 +101,15 @@ def test_how_an_observation_was_found_is_told(path: Path) -> None:
     assert shown[-1] == "answered stale, tainted"
 
 
+def test_a_model_call_whose_values_are_not_kept_says_why(path: Path) -> None:
+    cut = {"argument_blob": None, "observation_blob": None, "evidence_ids": ()}
+    states = {"argument_state": "truncated", "observation_state": "truncated"}
+    shown = _steps(path, event_type="llm_call", model="m", **cut, **states)
+    why = "only its digest was kept: the limit of the run or of the sto"  # the line is cut
+    assert f"m({why}" in shown[0]
+    assert shown[1].startswith(f"→ ({why}")
+
+
 def test_a_value_that_is_not_kept_says_why(path: Path) -> None:
     shown = _steps(
         path,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.recorder.otlp_kit import run_program
+from tracekit import otel
 
 TOOLS = """
 import json, os, subprocess, sys
@@ -140,3 +141,13 @@ def test_context_that_is_none_counts_as_not_there(
     assert run["run"] != "r-1"
     assert run["rows"][0][4] is None
     assert (run["rows"][0][2] == "a" * 32) == ("..%2Fx" in str(variables))
+
+
+def test_baggage_longer_than_the_standard_allows_is_left_unread_and_unsaid(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TRACEPARENT", f"00-{'1' * 32}-{'2' * 16}-01")
+    monkeypatch.setenv("BAGGAGE", "tracekit.run.id=r-1," + "k=secret" * 10_000)
+    found = otel.caller()
+    assert found == otel.Remote("1" * 32, "2" * 16, None)
+    assert caplog.records == []

@@ -193,7 +193,9 @@ class _Step:
                     row.tool_name or row.actor, argument, view.missing(row, "argument")
                 )
             case "llm_call":
-                asked = request_text(row.model or row.actor, argument)
+                why = view.missing(row, "argument")
+                named = row.model or row.actor
+                asked = tool_text(named, None, why) if why else request_text(named, argument)
                 reply = reply_text(view.value(row, "observation"))
                 return asked if self.failed or not reply else f"{asked} → {reply}"
             case "message":
@@ -235,10 +237,11 @@ class _Step:
             told = error_text(row) or value_text(view.value(row, "observation") or "failed")
             if not (self.stopped and row.policy_reason and row.policy_reason in told):
                 yield click.style("✗ " + one_line(told, room - 2), fg="red")
-        elif row.event_type == "llm_call":
-            return
         elif why := view.missing(row, "observation"):
             yield click.style(f"→ ({why})", dim=True)
+        elif row.event_type == "llm_call":
+            if row.error_type is not None:  # of a client that could not read the reply
+                yield click.style("✗ " + one_line(error_text(row) or "", room - 2), fg="red")
         elif row.observation_blob is not None:
             told = value_text(view.value(row, "observation"))
             yield "→ " + (one_line(told, room - 2) or "(empty)")

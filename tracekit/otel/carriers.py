@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 RUN_ID_KEY = "tracekit.run.id"
 """Baggage entry and span attribute that name the run."""
+_LONGEST = 8192
+"""Characters of a carrier, as the standard has it; what is longer would be printed whole."""
 _RUN_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
@@ -67,7 +69,8 @@ def inherited() -> Context | None:
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     names = ("TRACEPARENT", "TRACESTATE", "BAGGAGE")
-    carrier = {name.lower(): os.environ[name] for name in names if name in os.environ}
+    given = {name.lower(): os.environ.get(name, "") for name in names}
+    carrier = {name: said for name, said in given.items() if 0 < len(said) <= _LONGEST}
     context = TraceContextTextMapPropagator().extract(carrier, otel_context.Context())
     if not trace.get_current_span(context).get_span_context().is_valid:
         return None
