@@ -2,11 +2,12 @@
 
 A conversation sends its whole history with every call. A link names the blob of an earlier prompt
 (``base``), how many of its messages hold again (``keep``) and the messages after those
-(``append``), so that a long conversation costs linear space. A prompt whose beginning changed is
-kept whole. What stands beside the messages is kept again only where it changed, and what is large
-of it (tools) as a blob of its own. A link is a blob like any other: its digest is over its stored
-bytes. Where a base is missing the prompt is missing; nothing is ever guessed. ``messages`` here is
-the list that grows, wherever a request has it (``growing``).
+(``append``), so that a long conversation costs linear space. Messages among the kept ones that are
+others now, as instructions with a clock in them, stand by their number (``swap``). What stands
+beside the messages is kept again only where it changed, and what is large of it (tools) as a blob
+of its own. A link is a blob like any other: its digest is over its stored bytes. Where a base is
+missing the prompt is missing; nothing is ever guessed. ``messages`` here is the list that grows,
+wherever a request has it (``growing``).
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Link:
     append: list[JsonValue]
     base: str | None = None
     keep: int = 0
+    swap: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Number of a message among the kept ones to what stands in its place."""
     rest: dict[str, JsonValue] | None = None
     """All beside the messages, which stand as null in their place; None: as in the base."""
     refs: Mapping[str, str] = field(default_factory=dict)
@@ -52,6 +55,8 @@ class Link:
         body: dict[str, JsonValue] = {}
         if self.base is not None:
             body |= {"base": self.base, "keep": self.keep}
+        if self.swap:
+            body["swap"] = dict(self.swap)
         body["append"] = self.append
         if self.rest is not None:
             body["rest"] = self.rest
@@ -102,15 +107,21 @@ def read_link(blob: Blob) -> Link | None:
         sound = all(isinstance(body.get(name, like), type(like)) for name, like in _SHAPE.items())
         at = tuple(body.get("at", MESSAGES))
         sound = sound and len(at) > 0 and all(isinstance(name, str) for name in at)
+        keep = body.get("keep", 0)
+        sound = sound and all(_is_place(name, keep) for name in body.get("swap", ()))
         link = Link(**{**body, "at": at})
     except (InvalidJson, AttributeError, TypeError):
         return None
     return link if sound and (link.base is not None or link.rest is not None) else None
 
 
+def _is_place(name: str, count: int) -> bool:
+    return name.isdecimal() and len(name) <= len(str(count)) and int(name) < count
+
+
 _SHAPE: dict[str, object] = {
     "append": [], "base": "", "keep": 0, "rest": {}, "refs": {}, "types": {},
-    "at": [],
+    "swap": {}, "at": [],
 }  # fmt: skip
 
 
@@ -183,6 +194,8 @@ class Resolver:
             if base is None or messages is None or len(messages) < link.keep:
                 return None
             kept = messages[: link.keep]
+            for place, message in link.swap.items():
+                kept[int(place)] = message
             types = {
                 pointer: tag
                 for pointer, tag in base.types.items()
@@ -204,4 +217,4 @@ class Resolver:
 
 def _holds_again(pointer: str, link: Link, *, same_rest: bool) -> bool:
     index = index_in(pointer, link.at)
-    return same_rest if index is None else index < link.keep
+    return same_rest if index is None else index < link.keep and str(index) not in link.swap

@@ -4,7 +4,7 @@ The one idea: whether a prompt begins with an earlier one is asked of its exact 
 writes in a fraction of the time that a walk takes; what begins the same has been copied, redacted
 and digested already. Digests go on from where the earlier prompt's stopped. Where anything is not
 as expected (other types, a secret learnt since, an edited history) the whole prompt is taken
-anew, and kept as a link to the earlier prompt that it shares most messages with.
+anew, and kept as a link to the earlier prompt that it shares most with, message by message.
 
 Prompts are chained to prompts that are known to be written, so a failed write costs a restart and
 never a value. Nothing is locked: what two threads overwrite of each other costs a restart as well.
@@ -175,8 +175,6 @@ class Conversations:
         others = [head for head in self._heads if not kept.prompt.continues(head)]
         self._heads = (kept.prompt, *others[: HEADS - 1])
 
-    # --- a prompt that begins with an earlier one -------------------------------------------------
-
     def _longer(self, value: object, redactor: Redactor, secrets: Scope) -> KeptPrompt | None:
         if isinstance(value, Encoded):
             if value.types or not value.replayable:
@@ -204,8 +202,6 @@ class Conversations:
                 return _continued(head, messages[len(head.texts) :], raw, secrets)
         return None
 
-    # --- any other --------------------------------------------------------------------------------
-
     def _anew(self, value: object, redactor: Redactor, secrets: Scope) -> KeptPrompt | None:
         encoded = value if isinstance(value, Encoded) else encode(value)
         redacted = redactor.redact(encoded.value, scope=secrets).value
@@ -213,22 +209,21 @@ class Conversations:
         if not isinstance(redacted, dict) or path is None:
             return None
         made = _taken(encoded, redacted, path, redactor, len(secrets.known))
-        base, keep = self._nearest(made)
+        base, shared = self._nearest(made)
         hashes = made.hashed.hashes()
         if base is not None and base.continues(made) and made.continues(base):
             same = replace(made, blob=base.blob, types_in_blob=base.types_in_blob)
             return KeptPrompt(same, hashes, ())
-        return _as_link(made, redacted, base, keep, hashes)
+        return _as_link(made, redacted, base, shared, hashes)
 
-    def _nearest(self, made: Prompt) -> tuple[Prompt | None, int]:
-        """Find the earlier prompt that shares the longest beginning, and how long that is."""
-        shared = [(_common(head, made), head.rest.same(made.rest)) for head in self._heads]
-        best = max(range(len(shared)), key=shared.__getitem__, default=None)
-        if best is None:
-            return None, 0
-        keep = shared[best][0]
-        saved = sum(len(text) for text in made.texts[:keep])
-        return (self._heads[best], keep) if saved >= _WORTH_A_LINK else (None, 0)
+    def _nearest(self, made: Prompt) -> tuple[Prompt | None, _Shared]:
+        """Find the earlier prompt that shares most with this one, and what."""
+        found = [(_shared(head, made), head) for head in self._heads]
+        if found:
+            shared, best = max(found, key=lambda one: (one[0].size, one[1].rest.same(made.rest)))
+            if shared.size >= _WORTH_A_LINK:
+                return best, shared
+        return None, _Shared(0, (), 0)
 
 
 _HEADER = 5
@@ -328,23 +323,33 @@ def _rest(value: dict[str, JsonValue], path: Path, types: Tags, plain: JsonValue
     )
 
 
-def _common(left: Prompt, right: Prompt) -> int:
-    """Count the messages with which both begin."""
-    count = 0
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What a prompt has in common with an earlier one."""
+
+    keep: int
+    """So many messages, up to the last that is the same."""
+    other: tuple[int, ...]
+    """Those among them that are not the same."""
+    size: int
+    """Bytes of those that are."""
+
+
+def _shared(left: Prompt, right: Prompt) -> _Shared:
     if left.rest.path != right.rest.path:
-        return count
-    for pair in zip(left.texts, right.texts, left.tags, right.tags, strict=False):
-        if pair[0] != pair[1] or pair[2] != pair[3]:
-            break
-        count += 1
-    return count
+        return _Shared(0, (), 0)
+    pairs = zip(left.texts, right.texts, left.tags, right.tags, strict=False)
+    same = [old == new and tags == more for old, new, tags, more in pairs]
+    keep = next((at + 1 for at in range(len(same) - 1, -1, -1) if same[at]), 0)
+    other = tuple(at for at in range(keep) if not same[at])
+    return _Shared(keep, other, sum(len(right.texts[at]) for at in range(keep) if same[at]))
 
 
 def _as_link(
     made: Prompt,
     redacted: dict[str, JsonValue],
     base: Prompt | None,
-    keep: int,
+    shared: _Shared,
     hashes: PromptHashes,
 ) -> KeptPrompt:
     """Keep ``made`` as a link to ``base``, or whole where there is none."""
@@ -356,12 +361,13 @@ def _as_link(
         blob = make_blob(redacted)
         return KeptPrompt(replace(made, blob=blob.digest), hashes, (blob,))
     blob = Link(
-        messages[keep:],
+        messages[shared.keep :],
         base=base.blob if base is not None else None,
-        keep=keep,
+        keep=shared.keep,
+        swap={str(at): messages[at] for at in shared.other},
         rest=rest,
         refs={name: kept.digest for name, kept in fields},
-        types=_own_types(made, base, keep, inherited=inherited),
+        types=_own_types(made, base, shared, inherited=inherited),
         at=path,
     ).as_blob()
     linked = replace(made, blob=blob.digest, types_in_blob=True)
@@ -369,17 +375,14 @@ def _as_link(
 
 
 def _own_types(
-    made: Prompt, base: Prompt | None, keep: int, *, inherited: bool
+    made: Prompt, base: Prompt | None, shared: _Shared, *, inherited: bool
 ) -> Mapping[str, JsonValue]:
     """Give the type tags that the base's links do not carry."""
     types = made.types()
     if base is None or not base.types_in_blob:
         return types
-    return {
-        pointer: tag
-        for pointer, tag in types.items()
-        if (not inherited if (at := index_in(pointer, made.rest.path)) is None else at >= keep)
-    }
+    kept = {None: inherited} | {at: at not in shared.other for at in range(shared.keep)}
+    return {p: tag for p, tag in types.items() if not kept.get(index_in(p, made.rest.path))}
 
 
 def _apart(

@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.canonical import Encoded, decode, digest, encode, json_bytes
-from tracekit.chains import MEDIA_TYPE, Resolver, load_with_bases, references
+from tracekit.chains import (
+    MEDIA_TYPE,
+    Resolver,
+    load_with_bases,
+    make_blob,
+    read_link,
+    references,
+)
 from tracekit.conversations import Conversations, KeptPrompt
 from tracekit.events import Blob
 from tracekit.prompts import hash_prompt
@@ -290,3 +297,11 @@ def test_a_link_that_names_itself_is_no_value() -> None:
         digest="sha256:1", media_type=MEDIA_TYPE, data=b'{"base":"sha256:1","keep":0,"append":[]}'
     )
     assert Resolver({"sha256:1": blob}.get).value("sha256:1") is None
+
+
+@pytest.mark.parametrize("place", ["2", "-1", "x", "9" * 5000])
+def test_a_link_that_swaps_what_it_does_not_keep_is_damaged(place: str) -> None:
+    damaged = make_blob(
+        {"base": "sha256:0", "keep": 2, "swap": {place: "new"}, "append": []}, media_type=MEDIA_TYPE
+    )
+    assert read_link(damaged) is None

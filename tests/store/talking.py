@@ -40,13 +40,20 @@ def recorded(path: Path) -> Iterator[Recorder]:
         journal.close()
 
 
-def talk(turns: int) -> tuple[str, list[Any]]:
-    """Have a conversation in a run of its own; give the run and the prompts in it."""
+def talk(turns: int, *, clock: bool = False) -> tuple[str, list[Any]]:
+    """Have a conversation in a run of its own; give the run and the prompts in it.
+
+    Args:
+        turns: How many.
+        clock: Whether the instructions say another time in each.
+    """
     messages: list[dict[str, Any]] = [{"role": "system", "content": "Answer briefly."}]
     said = []
     run_id = conditions.new_run_id()
     with tracekit.run(name="talk", run_id=run_id):
         for number in range(turns):
+            if clock:
+                messages[0] = {"role": "system", "content": f"It is {number}. Answer briefly."}
             question = f"What about service {number}? It wrote:\n" + f"line {number * 7919}\n" * 20
             messages.append({"role": "user", "content": question})
             said.append(copy.deepcopy({"messages": messages, "tools": TOOLS}))

@@ -35,13 +35,16 @@ def prompts(store: Store, run_id: str) -> list[Any]:
     return [call.prompt for call in store.trajectory(run_id).model_calls]
 
 
+@pytest.mark.parametrize("clock", [False, True])
 @pytest.mark.parametrize("kind", ["journal", "parquet"])
-def test_bytes_a_turn_do_not_grow_with_the_conversation(tmp_path: Path, kind: str) -> None:
+def test_bytes_a_turn_do_not_grow_with_the_conversation(
+    tmp_path: Path, kind: str, *, clock: bool
+) -> None:
     sizes = {}
     for turns in (10, 20, 190, 200):
         path = tmp_path / f"{turns}"
         with recorded(path):
-            talk(turns)
+            talk(turns, clock=clock)
         if kind == "parquet":
             open_store(path).settle()
         sizes[turns] = size(path, "*.jsonl" if kind == "journal" else "*.parquet")
@@ -50,9 +53,12 @@ def test_bytes_a_turn_do_not_grow_with_the_conversation(tmp_path: Path, kind: st
     assert sizes[200] / 200 <= 1.2 * sizes[20] / 20
 
 
-def test_every_prompt_is_read_whole_before_and_after_it_is_settled(store: Store) -> None:
+@pytest.mark.parametrize("clock", [False, True])
+def test_every_prompt_is_read_whole_before_and_after_it_is_settled(
+    store: Store, *, clock: bool
+) -> None:
     with recorded(store.path):
-        run_id, said = talk(40)
+        run_id, said = talk(40, clock=clock)
     for _ in range(2):
         assert prompts(store, run_id) == said
         view = RunView.load(store, run_id)

@@ -71,7 +71,8 @@ def _prompt(value: JsonValue, link: Link, base: _Prompt | None) -> _Prompt | Non
     messages = list_at(value, link.at)
     if not isinstance(value, dict) or messages is None:
         return None
-    if base is not None and link.rest is None and (link.keep, link.at) == (base.count, base.at):
+    goes_on = link.rest is None and not link.swap
+    if base is not None and goes_on and (link.keep, link.at) == (base.count, base.at):
         running, new, after = base.running, link.append, base.after
     else:
         before, after = frame(value, link.at)
