@@ -332,9 +332,10 @@ def test_a_run_held_open_by_a_generator_may_be_closed_elsewhere() -> None:
 
 
 def test_garbage_collected_in_the_middle_of_a_write_a_generator_ends_its_step(
-    tmp_path: Any,
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tracekit.journal import Journal
+    from tracekit.journal_file import JournalFile
     from tracekit.journal_reading import read_journal
 
     @tracekit.tool(name="items")
@@ -342,23 +343,25 @@ def test_garbage_collected_in_the_middle_of_a_write_a_generator_ends_its_step(
         yield 1
         yield 2
 
-    class Collecting(Journal):
-        armed = False
+    armed: list[bool] = []
+    write = JournalFile.write
 
-        def _write_whole(self, data: bytes) -> None:
-            if self.armed:
-                self.armed = False
-                gc.collect()
-            super()._write_whole(data)
+    def collecting(file: JournalFile, data: bytes) -> None:
+        if armed:
+            armed.clear()
+            gc.collect()
+        write(file, data)
 
-    journal = Collecting(tmp_path)
+    monkeypatch.setattr(JournalFile, "write", collecting)
+    journal = Journal(tmp_path)
     with recording(journal):
         cycle: list[Any] = [items()]
         cycle.append(cycle)
         next(cycle[0])
         del cycle
-        journal.armed = True
+        armed.append(True)
         look(1)
+    assert not armed
     journal.close()
     (path,) = tmp_path.iterdir()
     content = read_journal(path)
