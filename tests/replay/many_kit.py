@@ -73,6 +73,7 @@ def make_shop(folder: Path, *, runs: int) -> Store:
     path = folder / "traces"
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
+        sys.modules.pop("shop", None)  # others have a shop, too
         shop = importlib.import_module("shop")
         tracekit.configure(store=path)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,6 +104,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             with tracekit.run(run_id=f"run-{name}"):
                 getattr(shop, name)("lamp")
         tracekit.configure(store=made / "elsewhere")
+        del sys.modules["shop"]  # others have a shop, too
     return made
 
 
