@@ -90,7 +90,7 @@ class ParquetStore:
 
     def recorded_runs(self, live: Live, snapshot: Snapshot) -> list[RunRow]:
         """Sum up the runs that journals hold rows of, with all that is kept of them."""
-        return [run_row(self._events(live, snapshot, run_id)) for run_id in live.events]
+        return [run_row(rows) for rows in self._rows_of(live, snapshot, live.events).values()]
 
     def known_runs(self, run_ids: Iterable[str]) -> set[str]:
         """Tell which of ``run_ids`` have a run here."""
@@ -138,20 +138,22 @@ class ParquetStore:
 
     def rows_of(self, run_ids: Iterable[str]) -> dict[str, list[Event]]:
         """Give the rows of many runs at once, each in order; runs that are not here are missing."""
-        wanted = sorted(set(run_ids))
+        wanted = set(run_ids)
+        return self._reading(lambda live, snapshot: self._rows_of(live, snapshot, wanted))
 
-        def rows(live: Live, snapshot: Snapshot) -> dict[str, list[Event]]:
-            table = self.reader.events(snapshot.batches_of(*wanted), wanted)
-            kept = by_run(events_of(table) if table is not None else ())
-            merged = {
-                run_id: finding.merge_rows(
-                    list(kept.get(run_id, {}).values()), live.events.get(run_id, [])
-                )
-                for run_id in wanted
-            }
-            return {run_id: in_order(found) for run_id, found in merged.items() if found}
-
-        return self._reading(rows)
+    def _rows_of(
+        self, live: Live, snapshot: Snapshot, run_ids: Iterable[str]
+    ) -> dict[str, list[Event]]:
+        wanted = sorted(run_ids)
+        table = self.reader.events(snapshot.batches_of(*wanted), wanted)
+        kept = by_run(events_of(table) if table is not None else ())
+        merged = {
+            run_id: finding.merge_rows(
+                list(kept.get(run_id, {}).values()), live.events.get(run_id, [])
+            )
+            for run_id in wanted
+        }
+        return {run_id: in_order(found) for run_id, found in merged.items() if found}
 
     def blob(self, digest: str) -> Blob | None:
         """Find a blob; None where it is not kept."""
