@@ -9,9 +9,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.store.made import DAY, NOON, run, value
+from tests.store.made import DAY, NOON, facts, run, value
+from tracekit.journal import Journal
 from tracekit.store import Batch, RunQuery, Store, open_store
 from tracekit.store.folder import open_folder
+from tracekit.store.places import journal_folder
 from tracekit.store.reading import Reader
 
 
@@ -93,3 +95,27 @@ def test_conditions_mean_the_same_runs_whether_few_or_many_meet_them(
     assert ids(RunQuery(task="T-1", limit=1)) == chosen[:1]
     late = [f"r-{number}" for number in reversed(range(many, 10))]
     assert ids(RunQuery(since=noon + timedelta(days=many))) == late
+
+
+def test_runs_under_way_are_looked_up_together(
+    folder: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        folder.append(run(f"stored-{number}", start=NOON + number))
+    journal = Journal(journal_folder(folder.path))
+    for number in range(20):
+        for fact, blobs in facts(f"open-{number}", journal.writer, ended=False):
+            journal.write(fact, blobs)
+    store = open_store(folder.path)
+    asked: list[int] = []
+    plain = Reader.events
+
+    def counted(self: Reader, batches: Any, run_ids: Any) -> Any:
+        asked.append(len(run_ids))
+        return plain(self, batches, run_ids)
+
+    monkeypatch.setattr(Reader, "events", counted)
+    assert len(store.runs()) == 25
+    assert store.sql("SELECT count(*) FROM runs").rows == ((25,),)
+    assert asked == [20, 20, 20]  # the table of runs, and for SQL the rows beside it
+    journal.close()

@@ -145,8 +145,7 @@ class ParquetStore:
         self, live: Live, snapshot: Snapshot, run_ids: Iterable[str]
     ) -> dict[str, list[Event]]:
         wanted = sorted(run_ids)
-        table = self.reader.events(snapshot.batches_of(*wanted), wanted)
-        kept = by_run(events_of(table) if table is not None else ())
+        kept = self._stored(snapshot, wanted)
         merged = {
             run_id: finding.merge_rows(
                 list(kept.get(run_id, {}).values()), live.events.get(run_id, [])
@@ -239,9 +238,11 @@ class ParquetStore:
 
     def _unsettled(self, live: Live, snapshot: Snapshot) -> list[Event]:
         """Give the rows that only journals have."""
-        fresh: list[Event] = []
-        for run_id, rows in live.events.items():
-            table = self.reader.events(snapshot.batches_of(run_id), [run_id])
-            kept = by_run(events_of(table) if table is not None else ()).get(run_id, {})
-            fresh += rows_beside(rows, kept)
-        return fresh
+        stored = self._stored(snapshot, sorted(live.events))
+        fresh = (rows_beside(rows, stored.get(one, {})) for one, rows in live.events.items())
+        return [row for rows in fresh for row in rows]
+
+    def _stored(self, snapshot: Snapshot, run_ids: list[str]) -> dict[str, dict[str, Event]]:
+        """Give the rows that batches hold of some runs, looked up together."""
+        table = self.reader.events(snapshot.batches_of(*run_ids), run_ids)
+        return by_run(events_of(table) if table is not None else ())
