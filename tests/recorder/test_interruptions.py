@@ -6,6 +6,7 @@ import asyncio
 import functools
 import gc
 import json
+import pkgutil
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -70,7 +71,7 @@ PLACES = [
 def _interrupt(patched: pytest.MonkeyPatch, place: str, *, after: bool, turn: int) -> None:
     """Let the signal come in the middle of ``place``, before or after its work."""
     module, _, name = place.rpartition(".")
-    owner: Any = pytest.importorskip("pkgutil").resolve_name(module)
+    owner: Any = pkgutil.resolve_name(module)
     original = getattr(owner, name)
     turns = iter(range(1_000))
 
