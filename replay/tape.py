@@ -15,6 +15,7 @@ from tracekit.canonical import JsonValue, digest
 from tracekit.contract import Contract
 from tracekit.events import Effect
 from tracekit.trajectory import Call, ModelCall, Observation, Trajectory
+from tracekit.writesets import WriteSet
 
 K = TypeVar("K")
 
@@ -107,7 +108,7 @@ class Tape:
             ),
             counted_writes=frozenset(
                 c.call.event_id for c in calls if c.changed_the_world and c.call.covered_by is None
-            ).union(*{c.call.write_set for c in calls}),
+            ).union(WriteSet.union(c.call.write_set for c in calls)),
             _mints={(m.kind, m.site, m.occurrence): m.value for m in trajectory.mints},
             _effects=_effects(calls),
             _by_event={c.call.event_id: c for c in calls},

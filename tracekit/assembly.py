@@ -26,6 +26,7 @@ from tracekit.trajectory import (
     Observation,
     Trajectory,
 )
+from tracekit.writesets import with_write_sets
 
 __all__ = ["LoadBlob", "build", "plain_name", "reply_message", "trajectory_digest", "value_of"]
 
@@ -44,7 +45,8 @@ def build(events: Sequence[Event], load: LoadBlob) -> Trajectory:
     root = next((row for row in rows if row.event_type == "run"), rows[0])
     agent = _agent_row(root, rows)
     attributes = _object(root.attributes)
-    calls, covered = _with_write_sets(*_calls(rows, reader))
+    planned, covered = _calls(rows, reader)
+    calls = with_write_sets(planned)
     models = _model_calls(rows, reader)
     grouped = Grouping(rows, calls, models).decisions()
     answer = reader.observation(agent)
@@ -261,43 +263,6 @@ def _call(
         rung=row.rung,
         tainted=bool(row.tainted),
     )
-
-
-def _with_write_sets(planned: list[Call], covered: list[Call]) -> tuple[list[Call], list[Call]]:
-    """Give each call the successful writes that had ended before it began and share a resource.
-
-    Where the record has no times, calls count as made one after the other.
-    """
-    writes = [
-        call
-        for call in planned
-        if call.writes and not call.observation.is_error and not call.refused
-    ]
-    if not writes:
-        return planned, covered
-    position = {call.event_id: index for index, call in enumerate(planned)}
-
-    def visible(call: Call) -> Call:
-        earlier = [w for w in writes if w.event_id != call.event_id and _before(w, call, position)]
-        return replace(call, write_set=frozenset(w.event_id for w in earlier if _shares(w, call)))
-
-    return [visible(call) for call in planned], covered
-
-
-def _before(write: Call, call: Call, position: Mapping[str, int]) -> bool:
-    if (
-        write.ts_end_ns is not None
-        and call.ts_start_ns is not None
-        and write.latency_ns is not None
-    ):
-        return write.ts_end_ns <= call.ts_start_ns and write.ts_start_ns != call.ts_start_ns
-    return position[write.event_id] < position[call.event_id]
-
-
-def _shares(left: Call, right: Call) -> bool:
-    if left.contract is None or right.contract is None:
-        return True
-    return left.contract.shares_resource(right.contract)
 
 
 def _model_calls(rows: Sequence[Event], reader: _Reader) -> list[ModelCall]:

@@ -8,6 +8,7 @@ and unordered among themselves; calls made beneath another tool call are *covere
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from tracekit.canonical import JsonValue
@@ -75,7 +76,7 @@ class Call:
     """Its place among the calls of the decision, from 0."""
     covered_by: str | None = None
     """``event_id`` of the tool call beneath which it was made."""
-    write_set: frozenset[str] = frozenset()
+    write_set: AbstractSet[str] = frozenset()
     """``event_id``s of the successful writes that it could see (see ``semantics``)."""
     ts_start_ns: int | None = None
     ts_end_ns: int | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 
 from rapidfuzz import fuzz, process
 
@@ -128,7 +129,7 @@ def times(count: int) -> str:
     return _TIMES.get(count, f"{count} times")
 
 
-def describe_writes(tape: Tape, recorded: RecordedCall, own: frozenset[str]) -> str:
+def describe_writes(tape: Tape, recorded: RecordedCall, own: AbstractSet[str]) -> str:
     """Say which writes stand between what a read saw when recorded and what it would see now."""
     missing = recorded.call.write_set - own
     added = own - recorded.call.write_set

@@ -165,6 +165,8 @@ def _raced(library: Library, question: Question, shelf: Shelf, fits: Fits | None
     def may_have_seen(place: int) -> bool:
         recorded = library.tape.calls[place]
         before = recorded.call.write_set
+        if len(own) - len(before) > len(recorded.racing):
+            return False
         if not (before < own and own - before <= recorded.racing):
             return False
         return fits is None or fits(place)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from replay.tape import RecordedCall
 
 Path = tuple[str, ...]
-WriteSet = frozenset[str] | None
+WriteSet = AbstractSet[str] | None
 """None where the write set does not matter: a write, a pure call."""
 Fits = Callable[[int], bool]
 
