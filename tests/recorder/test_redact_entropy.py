@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tracekit.redact import find_placeholders
-from tracekit.redact.detectors import Look, find_random
+from tracekit.redact.detectors import find_random
 from tracekit.redact.issued import ISSUED
+from tracekit.redact.look import Look
 from tracekit.redact.placeholders import make_placeholder
 
 TRACES = Path(__file__).parents[2] / "fixtures" / "traces"

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tracekit.canonical.plain import read_plain
 from tracekit.redact import KeyedTagger, Redactor, Rules, Scope, find_placeholders, placeholders
-from tracekit.redact.detectors import DETECTORS, Look
+from tracekit.redact.detectors import DETECTORS
+from tracekit.redact.look import Look
 from tracekit.redact.placeholders import FORMAT_KINDS, make_placeholder
 
 KEY = b"a key for tests, not for secrets"

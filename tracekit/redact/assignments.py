@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from tracekit.redact.detectors import Look, Span
+from tracekit.redact.detectors import Span
+from tracekit.redact.look import Look
 from tracekit.redact.names import name_class
 from tracekit.redact.placeholders import SECRET
 
@@ -64,7 +65,7 @@ def find_assignments(look: Look) -> Iterator[Span]:
     text, low = look.text, look.low
     if not _assigns(low):
         return
-    parts = [part for part in _NAME_PARTS if part in low]
+    parts = [part for part in _NAME_PARTS if look.has("low", part)]
     starts = sorted(position for part in parts for position in _positions(low, part))
     done = 0
     for start in starts:

@@ -17,10 +17,10 @@ import binascii
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from tracekit.redact.base64text import starts_readably
 from tracekit.redact.entropy import is_random_word
+from tracekit.redact.look import FLAGS, Form, Look
 from tracekit.redact.placeholders import GAP, GAPS, SECRET, iban_remainder, luhn_digit
 
 
@@ -40,47 +40,12 @@ class Span(NamedTuple):
     """How it is encoded there, the outermost first."""
 
 
-class Look:
-    """A text in the forms in which literals are looked for; offsets are the same in all."""
-
-    __slots__ = ("ids", "long", "low", "mixed", "raw", "runs", "shape", "text")
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        raw = text.encode("ascii", "replace")
-        self.raw = raw
-        self.low = raw.lower()
-        self.shape = raw.translate(_SHAPE)
-        """With every digit as ``0`` and every capital as ``A``."""
-        self.runs = raw.translate(_RUNS)
-        """With every character that tokens are made of as ``x``, and all others as blanks."""
-        self.long = _long_runs(self.runs)
-        """Where the long runs of such characters begin and end."""
-        self.ids: list[tuple[int, int]] = []
-        """What stands behind a prefix as ids have it, where it may be base64 of a text."""
-        self.mixed = _mixed_words(raw, self.long, self.ids) if self.long else self.long
-        """Words of base64 with capitals and small letters, as no digest or name has them."""
-
-    def may_match(self) -> bool:
-        """Whether any detector is worth running: what they look for, each for itself or in sum."""
-        raw, low = self.raw, self.low
-        if b"@" in raw or (b"/" in raw and (b"://" in raw or b"hooks.slack.com/" in raw)):
-            return True
-        if b"bearer " in low or b"basic " in low or b"PRIVATE KEY" in raw or b"curl " in low:
-            return True
-        if b" by '" in low or b" password '" in low or (b"--" in raw and _flagged(low)):
-            return True
-        if b"AA00" in self.shape:
-            return True
-        return _MANY_DIGITS in self.shape.translate(None, _BETWEEN_DIGITS)
-
-
 @dataclass(frozen=True)
 class Detector:
     """A pattern that is worth running only where one of its literals stands."""
 
     kind: str
-    form: Literal["raw", "low", "shape"]
+    form: Form
     """In which form of the text the literals are looked for."""
     needles: tuple[bytes, ...]
     pattern: re.Pattern[str]
@@ -118,11 +83,9 @@ class Detector:
 
 def find_forms(look: Look, detectors: tuple[Detector, ...]) -> Iterator[Span]:
     """Yield what the detectors find, each run only where one of its literals stands."""
-    forms = {"raw": look.raw, "low": look.low, "shape": look.shape}
     for detector in detectors:
-        form = forms[detector.form]
         for needle in detector.needles:
-            if needle in form:
+            if look.has(detector.form, needle):
                 yield from detector.find(look)
                 break
 
@@ -132,50 +95,6 @@ def find_random(look: Look) -> Iterator[Span]:
     for start, end in look.mixed:
         if is_random_word(look.text, start, end):
             yield Span(start, end, SECRET)
-
-
-def _flagged(low: bytes) -> bool:
-    return any(flag in low for flag in _FLAGS)
-
-
-def _long_runs(runs: bytes) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
-    start = runs.find(_LONG_RUN)
-    while start >= 0:
-        end = runs.find(b" ", start)
-        end = end if end >= 0 else len(runs)
-        found.append((start, end))
-        start = runs.find(_LONG_RUN, end)
-    return found
-
-
-def _mixed_words(
-    raw: bytes, runs: list[tuple[int, int]], ids: list[tuple[int, int]]
-) -> list[tuple[int, int]]:
-    """Return the words around those of ``runs`` that have capitals and small letters.
-
-    An id with its issuer's prefix is none; it goes to ``ids``.
-    """
-    found: list[tuple[int, int]] = []
-    words = b""
-    done = 0
-    for start, end in runs:
-        if start < done or (run := raw[start:end]).islower():
-            continue
-        if run.isupper() and _ZEROS not in run:
-            continue
-        if _ID.fullmatch(run):
-            begin = start + max(run.rfind(b"_"), run.rfind(b"-")) + 1
-            if starts_readably(raw[begin:end]):
-                ids.append((begin, end))
-            continue
-        if not words:
-            words = raw.translate(_WORDS)
-        begin = words.rfind(b" ", 0, start) + 1
-        done = words.find(b" ", end)
-        done = done if done >= 0 else len(raw)
-        found.append((begin, done))
-    return found
 
 
 def is_card(text: str) -> bool:
@@ -235,22 +154,6 @@ def _is_bearer(text: str) -> bool:
     return len(text) >= 20 or any(char.isdigit() for char in text)
 
 
-def _table(change: Callable[[str], str]) -> bytes:
-    """Return the table for `bytes.translate` that does ``change`` to each ASCII character."""
-    return bytes(ord(change(chr(code))) if code < 128 else 63 for code in range(256))
-
-
-_FLAGS = (b"password ", b"passwd ", b"-secret ", b"-token ", b"api-key ")
-_SHAPE = _table(lambda c: "0" if c.isdigit() else "A" if c.isupper() else c)
-_RUNS = _table(lambda c: "x" if c.isalnum() or c in "_-" else " ")
-_WORDS = _table(lambda c: "x" if c.isalnum() or c in "+/_-=" else " ")
-_LONG_RUN = b"x" * 16
-_ZEROS = b"AAA"
-"""Base64 of two zeros, as in capitals and digits of four bytes each."""
-_ID = re.compile(rb"[a-z]{2,14}(?:[_-](?:[a-z]{1,14}|[0-9]{1,20})){0,6}[_-][A-Za-z0-9]{8,64}")
-_MANY_DIGITS = b"0" * 8
-"""No phone or card has fewer, and between its digits stands nothing but the following."""
-_BETWEEN_DIGITS = b" .-()?"
 _ESCAPE_SIZES = (1, 2, 3, 5)
 """Of ``n``, ``0m``, ``31m`` and ``u0026``, behind which a name may begin."""
 _IBAN_TABLE = (
@@ -335,7 +238,7 @@ DETECTORS: tuple[Detector, ...] = (
     Detector(
         SECRET,
         "low",
-        _FLAGS,
+        FLAGS,
         re.compile(
             r"(?<!\S)--(?:[a-z]{1,20}-){0,3}(?:password|passwd|secret|token|api-key) [\"']?"
             r"(?P<secret>[^\s\"'<>$\[{-][^\s\"']{3,})"
@@ -385,10 +288,13 @@ DETECTORS: tuple[Detector, ...] = (
     Detector(
         "card",
         "shape",
-        tuple(
-            form.replace(b"+", gap)
-            for form in (b"0" * 15, b"0000+0000+0000", b"0000+000000")
-            for gap in (b" ", b"-", b"?")
+        (
+            b"0" * 15,
+            *(
+                form.replace(b"+", gap)
+                for form in (b"0000+0000+0000", b"0000+000000")
+                for gap in (b" ", b"-", b"?")
+            ),
         ),
         re.compile(
             rf"[2-6]{_BEFORE_CARD}\d{{3}}(?:\d{{11,12}}"

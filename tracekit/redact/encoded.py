@@ -19,7 +19,7 @@ from tracekit.redact.base64text import (
     read_base64,
     write_base64,
 )
-from tracekit.redact.detectors import Look
+from tracekit.redact.look import Look
 from tracekit.redact.tokens import find_tokens
 
 MOST_LAYERS = 3

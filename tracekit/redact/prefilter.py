@@ -16,8 +16,9 @@ import orjson
 
 from tracekit.canonical.plain import Contents, Plain, look_through
 from tracekit.redact.assignments import names_secret
-from tracekit.redact.detectors import DETECTORS, Look, find_forms, find_random
+from tracekit.redact.detectors import DETECTORS, find_forms, find_random
 from tracekit.redact.encoded import MOST_LAYERS, layers
+from tracekit.redact.look import Look
 from tracekit.redact.names import name_class
 from tracekit.redact.tokens import find_tokens
 

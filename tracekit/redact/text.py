@@ -10,20 +10,19 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from functools import partial
 
 from tracekit.interruption import pass_on
 from tracekit.redact.assignments import find_assignments
 from tracekit.redact.borders import real_spans
 from tracekit.redact.detectors import (
     DETECTORS,
-    Look,
     Span,
     find_forms,
     find_random,
 )
 from tracekit.redact.encoded import MOST_LAYERS, decode, layers, recode
 from tracekit.redact.keys import TAG_LENGTH, Tagger
+from tracekit.redact.look import LONGEST_LITERAL, Look
 from tracekit.redact.placeholders import (
     FORMAT_KINDS,
     GAP,
@@ -76,13 +75,18 @@ class TextRedactor:
         """
         if len(text) < _SHORTEST and not self._rules.compiled and not self._rules.functions:
             return text
+        look: Look | None = None
         for _ in range(_MOST_PASSES):
             before = text
             if self._rules.functions:
                 text = self._call_functions(text, found)
-            spans = self._spans(text, known)
+            if look is None or look.text is not text:
+                look = Look(text)
+            spans = self._spans(look, known)
             if spans:
-                text = self._replace(text, spans, known, found)
+                edits = self._edits(text, spans, known, found)
+                text = _edited(text, edits)
+                look = Look(text, before=look, changed=_around(look.text, edits))
             if text is before or text == before:
                 return text
         raise RuleFailed("the redaction rules change their own output again and again")
@@ -107,18 +111,14 @@ class TextRedactor:
             joined = "".join(pieces)
             # Ids that follow each other without a blank look as random as a key.
             by_chance = not _BLANK.search(joined)
-            spans = self._spans(joined, known, random=not by_chance)
+            spans = self._spans(Look(joined), known, random=not by_chance)
             if spans:
-                alone = partial(self._spans, known=known)
-                spans = real_spans(pieces, spans, alone, running=running)
+                spans = real_spans(
+                    pieces, spans, lambda text: self._spans(Look(text), known), running=running
+                )
             if not spans:
                 return pieces
-            edits = [
-                Edit(span.start, span.end, self._instead(secret, span, known, found, 0))
-                for span in spans
-                if (secret := joined[span.start : span.end])
-            ]
-            pieces = share(pieces, edits)
+            pieces = share(pieces, self._edits(joined, spans, known, found))
         raise RuleFailed("the redaction rules change their own output again and again")
 
     def placeholder(self, kind: str, secret: str) -> tuple[str, str]:
@@ -135,7 +135,7 @@ class TextRedactor:
         formats = [*find_forms(look, _FORMATS), *find_tokens(look)]
         spans = _settle(_walled(inner, formats))
         if spans and self._rules.builtin:
-            inner = self._replace(secret, spans, {}, [])
+            inner = _edited(secret, self._edits(secret, spans, {}, []))
             whole = placeholder_kind(inner)
             if whole is not None:
                 return inner, whole
@@ -161,11 +161,11 @@ class TextRedactor:
         return make_placeholder(kind, self.tag(kind, secret), original)
 
     def _spans(
-        self, text: str, known: Mapping[str, str], *, layer: int = 0, random: bool = True
+        self, look: Look, known: Mapping[str, str], *, layer: int = 0, random: bool = True
     ) -> list[Span]:
+        text = look.text
         own_rules = self._rules.compiled or self._rules.functions
         spans = list(self._user_spans(text)) if own_rules else []
-        look = Look(text)
         if self._rules.builtin:
             spans += find_forms(look, DETECTORS)
             spans.extend(find_tokens(look))
@@ -193,7 +193,7 @@ class TextRedactor:
     def _inner(self, text: str, codec: str, known: Mapping[str, str], layer: int) -> list[Span]:
         """Return the secrets in a decoded text; of bytes that are no text, only tokens are told."""
         if codec != "binary":
-            return self._spans(text, known, layer=layer)
+            return self._spans(Look(text), known, layer=layer)
         return _settle(_walled(text, list(find_tokens(Look(text)))))
 
     def _user_spans(self, text: str) -> Iterator[Span]:
@@ -224,7 +224,7 @@ class TextRedactor:
             text = "".join(parts)
         return text
 
-    def _replace(
+    def _edits(
         self,
         text: str,
         spans: list[Span],
@@ -232,15 +232,12 @@ class TextRedactor:
         found: list[str],
         *,
         layer: int = 0,
-    ) -> str:
-        parts: list[str] = []
-        position = 0
-        for span in spans:
-            secret = text[span.start : span.end]
-            parts += text[position : span.start], self._instead(secret, span, known, found, layer)
-            position = span.end
-        parts.append(text[position:])
-        return "".join(parts)
+    ) -> list[Edit]:
+        return [
+            Edit(span.start, span.end, self._instead(secret, span, known, found, layer))
+            for span in spans
+            if (secret := text[span.start : span.end])
+        ]
 
     def _instead(
         self, secret: str, span: Span, known: Mapping[str, str], found: list[str], layer: int
@@ -256,8 +253,32 @@ class TextRedactor:
             new = self._instead(said, rest, known, found, layer + 1)
         else:
             spans = self._inner(said, codec, known, layer + 1)
-            new = self._replace(said, spans, known, found, layer=layer + 1)
+            new = _edited(said, self._edits(said, spans, known, found, layer=layer + 1))
         return recode(secret, new, codec)
+
+
+def _edited(text: str, edits: list[Edit]) -> str:
+    parts: list[str] = []
+    position = 0
+    for edit in edits:
+        parts += text[position : edit.start], edit.text
+        position = edit.end
+    parts.append(text[position:])
+    return "".join(parts)
+
+
+def _around(text: str, edits: list[Edit]) -> str:
+    """Return what the edits make of the places that they change, a line each."""
+    parts: list[str] = []
+    position = 0
+    for edit in edits:
+        kept = text[position : edit.start]
+        if len(kept) > 2 * LONGEST_LITERAL:
+            kept = f"{kept[:LONGEST_LITERAL]}\n{kept[-LONGEST_LITERAL:]}"
+        parts += kept, edit.text
+        position = edit.end
+    parts.append(text[position : position + LONGEST_LITERAL])
+    return "".join(parts)
 
 
 def _call(function: object, text: str) -> object:

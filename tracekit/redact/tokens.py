@@ -11,8 +11,9 @@ import string
 from collections.abc import Iterator
 from itertools import islice
 
-from tracekit.redact.detectors import Look, Span
+from tracekit.redact.detectors import Span
 from tracekit.redact.issued import ISSUED
+from tracekit.redact.look import Look
 from tracekit.redact.placeholders import SECRET
 
 
