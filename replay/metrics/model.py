@@ -1,0 +1,125 @@
+"""What measuring gives: every number as numerator and denominator, with where they come from.
+
+A metric of one run is a ``Count``; that of many runs sums numerators and denominators, so that any
+table can be recomputed by hand. What there is no data for is not there: ``n/a``, never 0 or 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from replay.metrics.definitions import DEFINITIONS, Definition
+from tracekit.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from replay.stats import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a run used, as far as its record says."""
+
+    tokens: int | None = None
+    cost_usd: float | None = None
+    latency_ms: float | None = None
+    modelled: bool = False
+    """Whether the latency is that of a replay, whose clock advances by what was recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """A run, and what its trajectory does not tell: what it used."""
+
+    trajectory: Trajectory
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A numerator over a denominator, and the same by part."""
+
+    numerator: float
+    denominator: float
+    parts: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Part → its numerator and denominator: the fields of ``argument_accuracy``, the tools."""
+
+    @property
+    def value(self) -> float | None:
+        """The quotient; None of nothing."""
+        return self.numerator / self.denominator if self.denominator else None
+
+
+@dataclass(frozen=True, slots=True)
+class RunMeasures:
+    """The metrics of one run."""
+
+    run_id: str
+    task_id: str | None
+    counts: Mapping[str, Count]
+    """Metric → what was counted; a metric without data is missing."""
+    missing: Mapping[str, str]
+    """Metric → why there is no data for it."""
+    buckets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What it may be sorted by (source, tool, risk, tag, difficulty, ...) → its values."""
+
+    def value(self, metric: str) -> float | None:
+        """Give one metric; None where there is no data."""
+        count = self.counts.get(metric)
+        return None if count is None else count.value
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One metric over some runs."""
+
+    definition: Definition
+    numerator: float | None
+    denominator: float | None
+    value: float | None
+    """None without data."""
+    n: int
+    """Runs that have data for it."""
+    of: int
+    """Runs that were measured."""
+    samples: tuple[Count, ...] = ()
+    """What was counted in each of the ``n`` runs."""
+
+    def interval(self, *, seed: int = 0) -> Interval | None:
+        """Give the 95 % interval: Wilson's of shares of runs, else by drawing runs anew."""
+        from replay.stats import Proportion, mean, quantile, ratio
+
+        tops = [one.numerator for one in self.samples]
+        match self.definition.form:
+            case "share":
+                return Proportion(round(sum(tops)), len(tops)).wilson()
+            case "quantile":
+                assert self.definition.quantile is not None
+                return quantile(tops, self.definition.quantile, seed=seed).interval
+            case "mean":
+                return mean(tops, seed=seed).interval
+            case "ratio":
+                parts = [(one.numerator, one.denominator) for one in self.samples]
+                return ratio(parts, seed=seed).interval
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Some runs, and the metrics over them."""
+
+    name: str
+    runs: tuple[RunMeasures, ...]
+    measures: Mapping[str, Measure]
+
+
+__all__ = [
+    "DEFINITIONS",
+    "Bucket",
+    "Count",
+    "Definition",
+    "Measure",
+    "MeasuredRun",
+    "RunMeasures",
+    "Usage",
+]
