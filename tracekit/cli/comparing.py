@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import click
 
+from tracekit.cli.comparing_many import (
+    accept_runs,
+    compare_selected,
+    references_for,
+    sides_options,
+)
 from tracekit.cli.options import (
     FINDING,
     MISUSE,
@@ -14,11 +20,18 @@ from tracekit.cli.options import (
     store_option,
     warn_of_damage,
 )
+from tracekit.errors import UsageError
 
 
 @click.command()
-@click.argument("old")
-@click.argument("new")
+@click.argument("old", required=False)
+@click.argument("new", required=False)
+@sides_options
+@click.option(
+    "--accept",
+    is_flag=True,
+    help="Accept NEW, or every candidate that differs, as another way to do its task.",
+)
 @click.option("--old-name", metavar="NAME", help="What to call OLD in every line.")
 @click.option("--new-name", metavar="NAME", help="What to call NEW in every line.")
 @click.option("--full", is_flag=True, help="Show values whole, and every step.")
@@ -26,8 +39,13 @@ from tracekit.cli.options import (
 @json_option
 @explained
 def diff(
-    old: str,
-    new: str,
+    old: str | None,
+    new: str | None,
+    baseline: tuple[str, ...],
+    candidate: tuple[str, ...],
+    references: str | None,
+    jobs: int | None,
+    accept: bool,
     old_name: str | None,
     new_name: str | None,
     full: bool,
@@ -41,6 +59,9 @@ def diff(
     What the partial order of a run allows, such as independent reads in another order, is no
     difference.
 
+    With --baseline and --candidate, many runs are paired by task and input and every pair is
+    compared; a candidate also with the trajectories of its task that were accepted.
+
     Exits with 0 if they are the same, 1 if they differ, 2 if they could not be compared.
 
     Example:
@@ -48,7 +69,21 @@ def diff(
     \b
         tracekit diff run-41 run-42
         tracekit diff run-41 run-42 --json | jq '.first'
+        tracekit diff --baseline tag=v6 --candidate tag=v7
     """
+    if baseline or candidate:
+        if old is not None:
+            raise UsageError("runs are named, and --baseline or --candidate is given too")
+        raise SystemExit(
+            compare_selected(
+                baseline, candidate, store=store, references=references, jobs=jobs,
+                accept=accept, as_json=as_json,
+            )
+        )  # fmt: skip
+    if old is None or new is None:
+        raise UsageError(
+            "two runs are needed", hint="give OLD and NEW, or --baseline SELECT --candidate SELECT"
+        )
     from replay.diff import diff as compare  # heavy, and only this command needs it
     from replay.diff import names_for
     from tracekit.cli.text import json_report
@@ -61,6 +96,9 @@ def diff(
     text = json_report(found.as_dict()) if as_json else found.as_text(values=full)
     click.echo(text)
     warn_of_damage(opened)
+    if accept:
+        accept_runs([right.run_id], opened, references_for(opened, references))
+        raise SystemExit(NOTHING)
     if found.same:
         raise SystemExit(NOTHING)
     raise SystemExit(FINDING if found.distance else MISUSE)

@@ -1,0 +1,259 @@
+"""Compares many pairs: lists and pairs the runs here, has the pairs compared elsewhere, sums up.
+
+The catalogue tells what pairing needs. The runs themselves are read by those who compare them, a
+few at a time, so memory does not grow with the number of pairs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.comparing.outcome import ManyComparison, PairOutcome, not_compared, worst_first
+from replay.comparing.pairing import CASE_LABELS, TRIAL_LABEL, Candidate, Pair, Pairing, pair_runs
+from replay.comparing.references import References, folder_of, read_references
+from replay.comparing.selection import Selection, choose_all
+from replay.comparing.work import Compared, PairWork, compare_in_store, compare_pairs
+from replay.many.reading import Listed
+from replay.many.workers import WorkerLost, Workers
+from tracekit.canonical import JsonValue, json_text, parse_json
+from tracekit.errors import UsageError
+from tracekit.events import RunRow
+from tracekit.store import RunQuery, Store
+from tracekit.store.places import is_database
+from tracekit.store.queries import quoted
+
+Progress = Callable[[int, int], None]
+"""Told how many pairs are compared by now, and how many there are."""
+
+_CHUNK_PAIRS, _CHUNK_EVENTS = 64, 8_000
+"""So much is one piece of work."""
+_AHEAD = 2
+_FEW_EVENTS = 10_000
+"""So many are compared here: processes would take longer to start."""
+_IDS_A_QUERY = 20_000
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Two sides of a comparison, paired."""
+
+    baseline: str
+    candidate: str
+    rows: tuple[dict[str, RunRow], dict[str, RunRow]]
+    """The catalogue's rows of both sides, by run id."""
+    pairing: Pairing
+
+
+def compare_many(
+    baseline: Sequence[Selection],
+    candidate: Sequence[Selection],
+    *,
+    store: Store,
+    references: References | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> ManyComparison:
+    """Pair the runs of two selections by task and input, and compare every pair.
+
+    Args:
+        baseline: The expectation; the runs that any of these means.
+        candidate: What is compared with it.
+        store: Where they are.
+        references: Other trajectories that are accepted; default those kept beside the store.
+        jobs: Worker processes; default one a core, none for few pairs or a DuckDB file.
+        progress: Called now and then, in this thread.
+
+    Raises:
+        RunNotFound: an id is none.
+        UsageError: a side is empty, or a run is on both.
+    """
+    began = time.perf_counter()
+    accepted = references or read_references(folder_of(store.path))
+    selected = pair_selected(baseline, candidate, store=store, references=accepted)
+    pairing = selected.pairing
+    work = [_work(pair, accepted) for pair in pairing.pairs]
+    outcomes = _compare(work, store, jobs=_jobs(jobs, work, store), progress=progress)
+    return ManyComparison(
+        baseline=selected.baseline,
+        candidate=selected.candidate,
+        store=str(store.path),
+        outcomes=worst_first(outcomes),
+        baseline_only=pairing.baseline_only,
+        candidate_only=pairing.candidate_only,
+        elapsed_s=time.perf_counter() - began,
+    )
+
+
+def pair_selected(
+    baseline: Sequence[Selection],
+    candidate: Sequence[Selection],
+    *,
+    store: Store,
+    references: References | None = None,
+) -> Selected:
+    """Choose the runs of both sides and pair them.
+
+    Raises:
+        RunNotFound: an id is none.
+        UsageError: a side is empty, or a run is on both.
+    """
+    accepted = references or read_references(folder_of(store.path))
+    sides = [_choose(side, store, accepted) for side in (baseline, candidate)]
+    texts = [" or ".join(chosen.text for chosen in side) for side in (baseline, candidate)]
+    for rows, text, name in zip(sides, texts, ("baseline", "candidate"), strict=True):
+        if not rows:
+            raise UsageError(
+                f"no runs match the {name}: {text}",
+                hint=f"list the runs there are with: tracekit runs --store {store.path}",
+            )
+    if both := sorted(sides[0].keys() & sides[1].keys()):
+        more = f" and {len(both) - 1} more" if len(both) > 1 else ""
+        raise UsageError(
+            f"run {both[0]!r}{more} would be compared with itself: it is on both sides"
+        )
+    ours, theirs = (candidates(store, list(rows.values())) for rows in sides)
+    return Selected(texts[0], texts[1], (sides[0], sides[1]), pair_runs(ours, theirs))
+
+
+def _choose(side: Sequence[Selection], store: Store, accepted: References) -> dict[str, RunRow]:
+    found = {row.run_id: row for row in choose_all(store, [s for s in side if not s.accepted])}
+    if any(selection.accepted for selection in side):
+        wanted = {reference.run_id for reference in accepted.found}
+        found |= {row.run_id: row for row in store.runs(RunQuery()) if row.run_id in wanted}
+    return found
+
+
+def candidates(store: Store, rows: Sequence[RunRow]) -> list[Candidate]:
+    """Read what pairing needs of these runs, in the order of their trials."""
+    labels = _labels(store, [row.run_id for row in rows])
+    ordered = sorted(rows, key=lambda row: (row.ts_start_ns or 0, row.run_id))
+    return [_candidate(row, labels.get(row.run_id, {})) for row in ordered]
+
+
+def _candidate(row: RunRow, labels: dict[str, JsonValue]) -> Candidate:
+    attack = [labels.get(name) for name in CASE_LABELS]
+    trial = labels.get(TRIAL_LABEL)
+    return Candidate(
+        run_id=row.run_id,
+        task=row.task_id,
+        input_digest=row.input_digest,
+        attack=tuple(_text(value) for value in attack) if any(attack) else (),
+        trial=None if trial is None else _text(trial),
+        replay_of=row.replay_of,
+        events=row.events,
+    )
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json_text(value)
+
+
+def _labels(store: Store, run_ids: Sequence[str]) -> dict[str, dict[str, JsonValue]]:
+    """Read the labels of runs; imported ones have some."""
+    found: dict[str, dict[str, JsonValue]] = {}
+    for start in range(0, len(run_ids), _IDS_A_QUERY):
+        listed = ", ".join(map(quoted, run_ids[start : start + _IDS_A_QUERY]))
+        answer = store.sql(
+            "SELECT run_id, json_extract(attributes, '$.labels') AS labels FROM events "
+            f"WHERE event_type = 'run' AND run_id IN ({listed}) "
+            "AND labels IS NOT NULL"
+        )
+        for run_id, text in answer.rows:
+            labels = parse_json(text)
+            found[run_id] = labels if isinstance(labels, dict) else {}
+    return found
+
+
+def _work(pair: Pair, references: References) -> PairWork:
+    one, two = pair.baseline, pair.candidate
+    others = tuple(
+        Listed(run_id, one.events) for run_id in references.of(two) if run_id != one.run_id
+    )
+    return PairWork(
+        pair.case, Listed(one.run_id, one.events), Listed(two.run_id, two.events), others
+    )
+
+
+def _jobs(asked: int | None, work: Sequence[PairWork], store: Store) -> int:
+    """Decide how many processes compare; 0 is this one."""
+    if asked is not None and asked < 1:
+        raise UsageError(f"{asked} jobs are none", hint="give 1 or more")
+    events = sum(run.events for pair in work for run in pair.runs)
+    if is_database(store.path) or asked == 1 or (asked is None and events < _FEW_EVENTS):
+        return 0
+    affinity = getattr(os, "sched_getaffinity", None)
+    return asked or (len(affinity(0)) if affinity is not None else os.cpu_count() or 1)
+
+
+def _compare(
+    work: Sequence[PairWork], store: Store, *, jobs: int, progress: Progress | None
+) -> list[PairOutcome]:
+    """Compare all pairs and return the outcomes in their order."""
+    found: list[PairOutcome] = []
+    told = progress or (lambda done, total: None)
+    for outcomes in _pieces(work, store, jobs=jobs):
+        found += outcomes
+        told(len(found), len(work))
+    places = {(pair.baseline.run_id, pair.candidate.run_id): n for n, pair in enumerate(work)}
+    return sorted(found, key=lambda one: places[one.baseline, one.candidate])
+
+
+def _pieces(
+    work: Sequence[PairWork], store: Store, *, jobs: int
+) -> Iterator[tuple[PairOutcome, ...]]:
+    if not jobs:
+        for chunk in _chunks(work):
+            yield compare_pairs(store, chunk).outcomes
+        return
+    pool = Workers(jobs)
+    try:
+        yield from _from_pool(pool, work, str(Path(store.path).absolute()), ahead=_AHEAD * jobs)
+    except BaseException:
+        pool.shutdown(cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _from_pool(
+    pool: Executor, work: Sequence[PairWork], path: str, *, ahead: int
+) -> Iterator[tuple[PairOutcome, ...]]:
+    under_way: dict[Future[Compared], list[PairWork]] = {}
+    for chunk in _chunks(work):
+        under_way[pool.submit(compare_in_store, path, chunk)] = chunk
+        if len(under_way) >= ahead:
+            yield from _collect(under_way)
+    while under_way:
+        yield from _collect(under_way)
+
+
+def _collect(
+    under_way: dict[Future[Compared], list[PairWork]],
+) -> Iterator[tuple[PairOutcome, ...]]:
+    for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+        chunk = under_way.pop(future)
+        try:
+            yield future.result().outcomes
+        except (WorkerLost, BrokenExecutor) as lost:
+            yield tuple(
+                not_compared(w.case, w.baseline.run_id, w.candidate.run_id, f"lost: {lost}")
+                for w in chunk
+            )
+
+
+def _chunks(work: Sequence[PairWork]) -> Iterator[list[PairWork]]:
+    chunk: list[PairWork] = []
+    events = 0
+    for pair in work:
+        size = sum(run.events for run in pair.runs)
+        if chunk and (len(chunk) >= _CHUNK_PAIRS or events + size > _CHUNK_EVENTS):
+            yield chunk
+            chunk, events = [], 0
+        chunk.append(pair)
+        events += size
+    if chunk:
+        yield chunk

@@ -1,0 +1,204 @@
+"""Comparing many runs: what ``diff`` does where both sides are selected instead of named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import click
+
+from tracekit.cli.options import (
+    FINDING,
+    MISUSE,
+    NOTHING,
+    Moment,
+    open_for_reading,
+    warn_of_damage,
+)
+from tracekit.errors import UsageError
+
+if TYPE_CHECKING:
+    from replay.comparing import ManyComparison, References, Selection
+    from tracekit.store import Store
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SELECT_HELP = (
+    "conditions joined by commas (tag=gpt-4o,tag=attacked,since=7d,version.prompt=v7), or run ids"
+)
+
+
+def sides_options(command: F) -> F:
+    """Add the options that select the two sides of a comparison."""
+    options = (
+        click.option(
+            "--baseline", multiple=True, metavar="SELECT",
+            help=f"Runs that are the expectation: {SELECT_HELP}. Given again: those as well.",
+        ),
+        click.option(
+            "--candidate", multiple=True, metavar="SELECT",
+            help="Runs that are compared with them, chosen in the same way.",
+        ),
+        click.option(
+            "--references", type=click.Path(file_okay=False), metavar="FOLDER",
+            help="Folder of the accepted trajectories; default beside the store's runs.",
+        ),
+        click.option(
+            "--jobs", type=click.IntRange(min=1), metavar="N",
+            help="Worker processes for many pairs; default one a core.",
+        ),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def read_sides(
+    baseline: Sequence[str], candidate: Sequence[str]
+) -> tuple[list[Selection], list[Selection]]:
+    """Read the selections of both sides.
+
+    Raises:
+        UsageError: one side is missing, or a selection is none.
+    """
+    from replay.comparing import parse_selection
+
+    for given, name, other in (
+        (baseline, "--baseline", "--candidate"),
+        (candidate, "--candidate", "--baseline"),
+    ):
+        if not given:
+            raise UsageError(
+                f"{other} is given and {name} is not", hint=f"give {name} SELECT: {SELECT_HELP}"
+            )
+    ours, theirs = (
+        [parse_selection(text, moment=_moment) for text in side] for side in (baseline, candidate)
+    )
+    return ours, theirs
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return Moment().convert(text, None, None)
+    except click.BadParameter as error:
+        raise UsageError(error.message) from error
+
+
+def references_for(store: Store, folder: str | None) -> References:
+    """Read the accepted trajectories."""
+    from replay.comparing.references import folder_of, read_references
+
+    return read_references(folder_of(store.path) if folder is None else Path(folder))
+
+
+def compare_selected(
+    baseline: Sequence[str],
+    candidate: Sequence[str],
+    *,
+    store: str,
+    references: str | None,
+    jobs: int | None,
+    accept: bool,
+    as_json: bool,
+) -> int:
+    """Compare two selections, tell what they came to, and give the code to exit with."""
+    from replay.comparing import compare_many
+
+    sides = read_sides(baseline, candidate)
+    opened = open_for_reading(store)
+    kept = references_for(opened, references)
+    with Bar("comparing") as bar:
+        found = compare_many(*sides, store=opened, references=kept, jobs=jobs, progress=bar.advance)
+    _tell(found, as_json=as_json)
+    warn_of_damage(opened)
+    if accept:
+        differing = [one.candidate for one in found.outcomes if one.verdict == "different"]
+        accept_runs(differing, opened, kept)
+    if found.different and not accept:
+        return FINDING
+    incomplete = found.counts["not compared"] or found.baseline_only or found.candidate_only
+    return MISUSE if incomplete or not found.outcomes else NOTHING
+
+
+def accept_runs(run_ids: Sequence[str], store: Store, references: References) -> None:
+    """Keep the trajectories of these runs as accepted ones, and say where on stderr."""
+    from replay.comparing.bulk import candidates
+    from tracekit.store import RunQuery
+
+    wanted = set(run_ids)
+    rows = [row for row in store.runs(RunQuery()) if row.run_id in wanted]
+    files = references.accept(candidates(store, rows))
+    what = "1 trajectory" if len(files) == 1 else f"{len(files):,} trajectories"
+    click.echo(f"accepted {what} in {references.folder}", err=True)
+
+
+def _tell(found: ManyComparison, *, as_json: bool) -> None:
+    from replay.comparing.telling import (
+        CASE_COLUMNS,
+        case_rows,
+        group_lines,
+        head_lines,
+        rest_lines,
+    )
+    from tracekit.cli.listing import print_table
+    from tracekit.cli.text import json_report, visible
+
+    if as_json:
+        click.echo(json_report(found.as_dict()))
+        return
+    for line in head_lines(found):
+        click.echo(visible(line))
+    groups, rows, rest = list(group_lines(found)), case_rows(found), list(rest_lines(found))
+    if groups:
+        click.echo()
+    for line in groups:
+        click.echo(visible(line))
+    if rows:
+        click.echo()
+        print_table(CASE_COLUMNS, rows)
+    if rest:
+        click.echo()
+    for line in rest:
+        click.echo(visible(line))
+
+
+class Bar:
+    """A progress bar on a terminal's stderr; nothing anywhere else."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._progress: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TimeRemainingColumn
+
+            self._progress = Progress(
+                self._what, BarColumn(), "{task.completed:,.0f}/{task.total:,.0f}",
+                TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+            )  # fmt: skip
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def advance(self, done: int, total: int) -> None:
+        """Take note of how many are done."""
+        if self._progress is None:
+            return
+        if self._task is None:
+            self._task = self._progress.add_task("", total=total)
+        self._progress.update(self._task, completed=done)
