@@ -1,19 +1,22 @@
 """A case: a failure kept as a file that a person reads and pytest runs.
 
-``model`` says what a case holds, ``reading`` and ``writing`` turn it from and into YAML, ``schema``
-checks values against the JSON Schemas that cases carry.
+``model`` and ``expected`` say what a case holds, ``reading`` and ``writing`` turn it from and into
+YAML, ``schema`` checks values against the JSON Schemas that cases carry.
 """
 
 from __future__ import annotations
 
-from replay.case.model import (
-    FORMAT,
+from replay.case.expected import (
+    AfterError,
     AnswerRule,
     ArgumentRule,
     Budgets,
     CallPattern,
-    Case,
     Expected,
+)
+from replay.case.model import (
+    FORMAT,
+    Case,
     Fault,
     Fixture,
     Minted,
@@ -33,6 +36,7 @@ __all__ = [
     "FORMAT",
     "MAX_BYTES",
     "SUFFIX",
+    "AfterError",
     "AnswerRule",
     "ArgumentRule",
     "Budgets",

@@ -6,27 +6,20 @@ do and must not do stands under ``expected``. A field that says nothing is left 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     AwareDatetime,
-    BaseModel,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
-    StringConstraints,
-    field_validator,
     model_serializer,
     model_validator,
 )
 
-from replay.case.schema import check_schema
+from replay.case.expected import Budgets, Expected
+from replay.case.parts import Name, Part, Target, Title
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
-from tracekit.jsontree import parts
 
 FORMAT: Literal["tracekit/case/v1"] = "tracekit/case/v1"
 Layer = Literal[
@@ -39,25 +32,7 @@ Layer = Literal[
 ]
 
 
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("holds signs that cannot be printed on one line")
-    return text
-
-
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Title = Annotated[Name, AfterValidator(_printable)]
-
-Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
-"""``MOD:OBJ``."""
-Count = Annotated[int, Field(ge=0)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class Source(_Part):
+class Source(Part):
     """Where a case comes from."""
 
     run: str | None = None
@@ -66,7 +41,7 @@ class Source(_Part):
     """The planner that fails it."""
 
 
-class Reason(_Part):
+class Reason(Part):
     """Why the planner fails: what must stay the same while a case is reduced."""
 
     oracle: str
@@ -83,7 +58,7 @@ class Reason(_Part):
         return " ".join([self.oracle.replace("_", " "), *(part for part in parts if part)])
 
 
-class Said(_Part):
+class Said(Part):
     """A message that a planner which decides is shown before its first decision."""
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -94,21 +69,21 @@ class Said(_Part):
     error: str | None = None
 
 
-class ProposedCall(_Part):
+class ProposedCall(Part):
     """A tool call, as a planner proposes it."""
 
     tool: Name
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-class ScriptedDecision(_Part):
+class ScriptedDecision(Part):
     """What the recorded model decided once."""
 
     calls: tuple[ProposedCall, ...] = ()
     message: JsonValue = None
 
 
-class Reply(_Part):
+class Reply(Part):
     """What the model answers."""
 
     value: JsonValue
@@ -116,7 +91,7 @@ class Reply(_Part):
     """Prompt hash that it answers; any prompt where it is absent."""
 
 
-class ModelScript(_Part):
+class ModelScript(Part):
     """A model that is not asked over the network."""
 
     script: Target | None = None
@@ -131,7 +106,7 @@ class ModelScript(_Part):
         return self
 
 
-class Fault(_Part):
+class Fault(Part):
     """An error that a tool answers with."""
 
     type: Name
@@ -140,7 +115,7 @@ class Fault(_Part):
     """What the record holds of the exception beside its class and text."""
 
 
-class Fixture(_Part):
+class Fixture(Part):
     """What a tool answers: a second fixture that fits the same call answers its second time."""
 
     id: Name
@@ -172,7 +147,7 @@ class Fixture(_Part):
         return data
 
 
-class Minted(_Part):
+class Minted(Part):
     """A clock, id or random value that the recorded planner was given."""
 
     kind: str
@@ -181,130 +156,7 @@ class Minted(_Part):
     value: JsonValue
 
 
-class CallPattern(_Part):
-    """Calls of a tool whose arguments hold at least these, at any depth."""
-
-    tool: Name
-    arguments: dict[str, JsonValue] | None = None
-
-
-class ArgumentRule(_Part):
-    """What an argument of a tool's calls must be; not met either where no call was made."""
-
-    tool: Name
-    pointer: str = ""
-    """JSON pointer of the value; all arguments where it is empty."""
-    call: Annotated[int, Field(ge=1)] | None = None
-    """Which call of the tool, from 1; each where it is absent."""
-    equals: JsonValue = None
-    json_schema: dict[str, JsonValue] | None = Field(default=None, alias="schema")
-
-    @property
-    def compares(self) -> bool:
-        """Whether the rule names a value; null is one."""
-        return "equals" in self.model_fields_set
-
-    @field_validator("pointer")
-    @classmethod
-    def _pointer(cls, value: str) -> str:
-        return _checked_pointer(value)
-
-    @field_validator("json_schema")
-    @classmethod
-    def _schema(cls, value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
-        return _checked_schema(value)
-
-    @model_validator(mode="after")
-    def _check(self) -> ArgumentRule:
-        if self.compares == (self.json_schema is not None):
-            raise ValueError("a rule for arguments has either 'equals' or 'schema'")
-        return self
-
-    @model_serializer(mode="wrap")
-    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = handler(self)
-        if self.compares:
-            data.setdefault("equals", None)
-        return data
-
-
-class AnswerRule(_Part):
-    """What the final answer must be."""
-
-    required: bool = True
-    contains: tuple[str, ...] = ()
-    """Texts that stand in it, upper and lower case alike."""
-    excludes: tuple[str, ...] = ()
-    """Texts that do not."""
-    matches: tuple[str, ...] = ()
-    """Regular expressions that are found in it."""
-    json_schema: dict[str, JsonValue] | None = Field(default=None, alias="schema")
-    """Of the parsed answer."""
-
-    @field_validator("matches")
-    @classmethod
-    def _patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in value:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
-        return value
-
-    @field_validator("json_schema")
-    @classmethod
-    def _schema(cls, value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
-        return _checked_schema(value)
-
-    @model_serializer(mode="wrap")
-    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = handler(self)
-        return data or {"required": True}
-
-
-class Expected(_Part):
-    """What the planner must do and must not do."""
-
-    forbidden_tools: tuple[Name | CallPattern, ...] = ()
-    """Never proposed, whatever would have been answered."""
-    required_tools: tuple[Name | CallPattern, ...] = ()
-    call_limits: dict[str, Count] = Field(default_factory=dict)
-    """Tool → most calls."""
-    order: tuple[tuple[Name, Name], ...] = ()
-    """The first call of the one comes before the first call of the other, if both are made."""
-    arguments: tuple[ArgumentRule, ...] = ()
-    evidence: tuple[Name, ...] = ()
-    """Ids that the planner was shown and cites in its answer."""
-    answer: AnswerRule | None = None
-    invariants: tuple[Target, ...] = ()
-    """Functions from the trajectory to what is wrong with it, or None."""
-    no_repeat: bool | Count = False
-    """After an error, how often the same call may be made again; ``true``: never."""
-    consumed: tuple[Name, ...] = ()
-    """Ids of observations that the planner must have been given for the case to say anything."""
-
-    @property
-    def repeats(self) -> int | None:
-        """How often a failed call may be repeated; None where nothing is said."""
-        if isinstance(self.no_repeat, bool):
-            return 0 if self.no_repeat else None
-        return self.no_repeat
-
-
-class Budgets(_Part):
-    """What the planner may use at most."""
-
-    steps: Count | None = None
-    """Decisions."""
-    calls: Count | None = None
-    """Tool calls."""
-    seconds: Annotated[float, Field(ge=0)] | None = None
-    """By the planner's own clock, which the delays of observations advance."""
-    tokens: Count | None = None
-    cost_usd: Annotated[float, Field(ge=0)] | None = None
-
-
-class Case(_Part):
+class Case(Part):
     """One failure of one planner, as small as it still happens."""
 
     format: Literal["tracekit/case/v1"]
@@ -379,22 +231,3 @@ def json_schema() -> dict[str, Any]:
         "$id": FORMAT,
         **schema,
     }
-
-
-def patterns(items: tuple[str | CallPattern, ...]) -> Iterator[CallPattern]:
-    """Yield what a list of tools or calls means: a name alone is any call of that tool."""
-    for item in items:
-        yield CallPattern(tool=item) if isinstance(item, str) else item
-
-
-def _checked_pointer(value: str) -> str:
-    if value and not value.startswith("/"):
-        raise ValueError(f"{value!r} is no JSON pointer; one begins with '/'")
-    parts(value)
-    return value
-
-
-def _checked_schema(value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
-    if value is not None:
-        check_schema(value)
-    return value

@@ -12,7 +12,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from replay.case import Case
-from replay.case.model import patterns
+from replay.case.expected import patterns
 from replay.case.writing import LIVE_MODEL
 from tracekit.redact import scan
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from replay.case import Case, Fixture, Reason, ScriptedDecision
-from replay.case.model import patterns
+from replay.case import AfterError, Case, Fixture, Reason, ScriptedDecision
+from replay.case.expected import patterns
 from replay.caserun.runner import CaseResult
 from replay.oracles import OracleFinding, Outcome
 from replay.oracles.outcome import Proposal
@@ -51,6 +51,12 @@ def rules(case: Case) -> Iterator[Rule]:
         most = expected.repeats
         text = f"repeated at most {_times(most)}" if most else "never repeated"
         yield Rule("no_repeat", None, f"a failed call is {text}")
+    if expected.idle_repeats is not None:
+        most = expected.idle_repeats
+        text = f"made again at most {_times(most)}" if most else "never made again"
+        yield Rule("no_news", None, f"a call that can tell nothing new is {text}")
+    for rule_after in expected.after_error:
+        yield from _after_error(rule_after)
     for name in expected.evidence:
         yield Rule("evidence", None, f"cites {name}", name)
     yield from _answer_rules(case)
@@ -58,6 +64,16 @@ def rules(case: Case) -> Iterator[Rule]:
         yield Rule("invariants", None, f"{target} holds", target)
     for budget, most in case.budgets.model_dump(exclude_none=True).items():
         yield Rule("budgets", None, f"at most {most:g} {budget.replace('_', ' ')}", budget)
+
+
+def _after_error(rule: AfterError) -> Iterator[Rule]:
+    failed = f"{rule.error or 'an error'} of {rule.tool or 'a tool'}"
+    then = " or ".join(name.replace("_", " ") for name in rule.then)
+    yield Rule("after_error", rule.tool, f"after {failed}: {then}")
+    if rule.tries is not None:
+        yield Rule(
+            "after_error", rule.tool, f"{failed} at most {_times(rule.tries)} in a row", "tries"
+        )
 
 
 def _answer_rules(case: Case) -> Iterator[Rule]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from replay.case import CallPattern, Case, Expected, ScriptedDecision
-from replay.case.model import ProposedCall, patterns
+from replay.case.expected import patterns
+from replay.case.model import ProposedCall
 from replay.case.schema import holds
 from replay.caserun import CaseResult, CaseRunner
 from replay.distill.stand_ins import follows
@@ -19,6 +20,8 @@ from tracekit.trajectory import Call
 
 Script = tuple[ScriptedDecision, ...]
 _DONE = "done"
+_REPEATING = ("no_repeat", "no_news", "after_error")
+"""Oracles that a planner passes which makes no call twice."""
 
 
 def passing_script(seen: CaseResult, expected: Expected, found: OracleFinding) -> Script:
@@ -43,7 +46,7 @@ def _decisions(
     seen: CaseResult, forbidden: list[CallPattern], found: OracleFinding
 ) -> Iterator[ScriptedDecision]:
     turns = len(seen.case.turns)
-    made: set[str] | None = set() if found.oracle == "no_repeat" else None
+    made: set[str] | None = set() if found.oracle in _REPEATING else None
     for decision in seen.trajectory.decisions if seen.trajectory else ():
         calls = tuple(
             ProposedCall(tool=call.tool, arguments=call.arguments)

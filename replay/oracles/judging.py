@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from replay.case import ArgumentRule, Budgets, CallPattern, Expected
-from replay.case.model import patterns
+from replay.case.expected import patterns
 from replay.case.schema import faults, holds, same
 from replay.oracles.outcome import OracleFinding, Outcome, Proposal
+from replay.oracles.sequences import sequence_findings
 from tracekit.canonical import JsonValue, json_text, parse_json
 from tracekit.decisions import plain_name
 from tracekit.errors import InvalidJson, PointerNotFound
@@ -32,7 +33,7 @@ def evaluate(expected: Expected, budgets: Budgets, outcome: Outcome) -> tuple[Or
         *_limits(expected, outcome),
         *_order(expected, outcome),
         *_arguments(expected, outcome),
-        *_repeats(expected, outcome),
+        *sequence_findings(expected, outcome),
         *_budgets(budgets, outcome),
         *_refused(outcome),
     ]
@@ -170,30 +171,6 @@ def _argument(rule: ArgumentRule, call: Call) -> Iterator[OracleFinding]:
     if rule.json_schema is not None:
         for place, wrong in faults(value, rule.json_schema)[:1]:
             yield found(rule.pointer + place, "schema", f"{rule.pointer + place or at} {wrong}")
-
-
-def _repeats(expected: Expected, outcome: Outcome) -> Iterator[OracleFinding]:
-    if expected.repeats is None:
-        return
-    failed: dict[str, int] = {}
-    for call in outcome.calls:
-        key = f"{call.tool} {json_text(call.arguments)}"
-        if key in failed:
-            failed[key] += 1
-            if failed[key] == expected.repeats + 1:
-                yield OracleFinding(
-                    "no_repeat",
-                    f"decision {call.decision} made the same call of {call.tool} again after its"
-                    f" error{f', for the {failed[key]}. time' if failed[key] > 1 else ''}",
-                    tool=call.tool,
-                    error=call.observation.error_type,
-                    decision=call.decision,
-                    event_id=call.event_id,
-                )
-        if call.observation.is_error:
-            failed.setdefault(key, 0)
-        else:
-            failed.pop(key, None)
 
 
 # --- budgets, endings -----------------------------------------------------------------------------

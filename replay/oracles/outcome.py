@@ -24,6 +24,8 @@ ORACLE_LAYERS: Mapping[str, Where] = {
     "answer": "synthesis",
     "invariants": "planner",
     "no_repeat": "planner",
+    "no_news": "planner",
+    "after_error": "planner",
     "budgets": "planner",
     "error": "planner",
     "loop": "planner",
