@@ -32,7 +32,7 @@ from replay.selftest import put_to_test
 from replay.session import Session, SessionResult
 from replay.tape import Tape
 from replay.tape_answers import script_of, tools_of
-from replay.verdict import find, judge, refused_beside, resting
+from replay.verdict import find, judge, of_wall, refused_beside, resting
 from replay.workers import bound, make_workers
 from tracekit.canonical import JsonValue, digest
 from tracekit.configuration import store_path
@@ -268,7 +268,9 @@ class Replayer:
 
     def _finished(self, recorded: Trajectory, played: _Play, lanes: Lanes) -> ReplayResult:
         player, scribe, done = played.player, played.scribe, played.done
-        findings = find(done, recorded, played.locked)
+        at_import = self._import_findings()
+        writes = [finding for finding in at_import if finding.kind == "write refused"]
+        findings = [*writes, *find(done, recorded, played.locked)]
         locked = played.locked if self.options.mode == "locked" else None
         verdict = judge(done, findings, locked, out_of_step=played.out_of_step)
         verdict = played.answers.weigh_faults(verdict, findings, done)
@@ -291,7 +293,7 @@ class Replayer:
             shares=shares,
             prompt_shares=prompts,
             missing=player.unconsumed() if self.options.mode == "free" else (),
-            findings=(*self._import_findings(), *findings),
+            findings=(*(f for f in at_import if f not in writes), *findings),
             recorded=recorded,
             session=done,
             exit=done.exit,
@@ -307,7 +309,7 @@ class Replayer:
     def _import_findings(self) -> list[Finding]:
         """What the planner's modules tried while they were imported, before any run."""
         return [
-            Finding("wall", f"while it was imported: {found['kind']}: {found['what']}", 0)
+            of_wall(found, "while it was imported: ")
             for found in self._isolate.ready.findings
             if not found.get("incidental")
         ]

@@ -17,6 +17,7 @@ from typing import Any
 from replay import planner
 from replay.calling import arguments_of, finished
 from replay.isolation import Channel
+from replay.isolation.hook import let_bodies_run
 from tracekit import guard
 from tracekit.canonical import JsonValue, encode, parse_json
 from tracekit.configuration import recording_to
@@ -42,6 +43,7 @@ Functions = dict[str, Callable[..., Any]]
 def prepare() -> None:
     """Record nothing, and run no decorated call but those that are asked for."""
     guard.close()
+    let_bodies_run()
     nowhere = Recorder(MemorySink(), Redactor(redaction_rules(), UnkeyedTagger()))
     _for_ever.enter_context(recording_to(nowhere))
 

@@ -6,7 +6,7 @@ steps is inconclusive, and one that served nothing was not evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,11 +25,7 @@ def find(
         for place, step in enumerate(session.answered)
         if refused_write(step)
     ]
-    found += [
-        Finding("wall", _refused(finding), int(finding["after"]))
-        for finding in session.findings
-        if not finding.get("incidental")
-    ]
+    found += [of_wall(finding) for finding in session.findings if not finding.get("incidental")]
     found += [
         Finding("write refused", f"decision {decision.number} proposes {write}", decision.number)
         for decision in locked
@@ -39,6 +35,13 @@ def find(
     if ended := _ending(session, recorded):
         found.append(Finding("planner", ended, len(session.answered)))
     return sorted(found, key=lambda finding: finding.after)
+
+
+def of_wall(told: Mapping[str, Any], when: str = "") -> Finding:
+    """What a wall refused, as a finding: a tool's write where it was one."""
+    write = told.get("tool") is not None or told["kind"] == "tool"
+    text = when + _refused(told)
+    return Finding("write refused" if write else "wall", text, int(told.get("after", 0)))
 
 
 def refused_write(step: Answered) -> bool:
@@ -60,9 +63,11 @@ def refused_beside(session: SessionResult) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(_refused, beside)))
 
 
-def _refused(finding: dict[str, Any]) -> str:
+def _refused(finding: Mapping[str, Any]) -> str:
     where = f" at {finding['where']}" if finding.get("where") else ""
-    return f"{finding['kind']} refused: {finding['what']}{where}"
+    text = f"{finding['kind']} refused: {finding['what']}{where}"
+    tool = finding.get("tool")
+    return text if tool is None else f"the body of {tool} ran around the guard: {text}"
 
 
 def _ending(session: SessionResult, recorded: Trajectory) -> str | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from tracekit import guard, integrations
+from tracekit.bodies import note_body
 from tracekit.canonical import JsonValue, sound_text
 from tracekit.configuration import recorder
 from tracekit.contract import Contract, Matchers, binder, contract_of
@@ -229,6 +230,8 @@ def _tool(
     contract: Contract,
     idempotency_key: Callable[[dict[str, Any]], str] | None,
 ) -> F:
+    if contract.writes:
+        note_body(function, contract.name)
     text = contract.model_dump_json()
     stream = _streams(function)
 

@@ -7,6 +7,7 @@ entered unless the hook says so.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,6 +80,8 @@ class Answerer(Protocol):
         """Decide about ``question``."""
 
 
+REFUSED = "tracekit.guard.refused"
+"""Audit event: a write was refused where nothing answers; with the name of the tool."""
 _installed: Answerer | None = None
 _installing = threading.Lock()
 _closed = False
@@ -111,6 +114,8 @@ def decide(question: Question) -> Outcome:
         return answerer.answer(question)
     if _closed:
         effect = question.contract.effect if question.contract else "unknown"
+        if question.contract is not None and question.contract.writes:
+            sys.audit(REFUSED, question.operation.actor)  # nobody else could tell of it
         raise WriteBlocked(question.operation.actor, effect, reason="no replay is under way")
     return EXECUTE
 

@@ -15,11 +15,13 @@ import platform
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from replay.isolation import rules
 from replay.isolation.rules import Attempt, Ground
+from tracekit.bodies import tool_on_stack
+from tracekit.guard import REFUSED
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -63,6 +65,7 @@ class _Switch:
     ground: Ground | None = None
     report: Report | None = None
     forking: int | None = None
+    bodies_run: bool = False
     originals: tuple[tuple[Any, str, Any], ...] = ()
 
 
@@ -96,6 +99,11 @@ def lower_wall() -> None:
     for module, name, original in _switch.originals:
         setattr(module, name, original)
     _switch.originals = ()
+
+
+def let_bodies_run() -> None:
+    """From now on bodies of tools that write may run in this process, which is no planner's."""
+    _switch.bodies_run = True
 
 
 def is_up() -> bool:
@@ -142,12 +150,16 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     attempt = rule(ground, args)
     if attempt is None:
         return
-    _tell(event if event != _EVENT else str(args[0]), attempt)
-    if attempt.refused:
+    # No body of a tool that writes is entered in a replay; whose it is shows on the stack alone.
+    tool = None if _switch.bodies_run else tool_on_stack(sys._getframe(1))
+    if tool is not None:
+        attempt = replace(attempt, refused=True, incidental=False)
+    _tell(event if event != _EVENT else str(args[0]), attempt, tool)
+    if attempt.refused and event != REFUSED:
         raise Refused(errno.EPERM, f"tracekit replay refused {event}: {attempt.what}")
 
 
-def _tell(event: str, attempt: Attempt) -> None:
+def _tell(event: str, attempt: Attempt, tool: str | None) -> None:
     report = _switch.report
     if report is None:
         return
@@ -161,6 +173,7 @@ def _tell(event: str, attempt: Attempt) -> None:
                     "where": _where(),
                     "refused": attempt.refused,
                     "incidental": attempt.incidental,
+                    **({} if tool is None else {"tool": tool}),
                     "wall": "process",
                 }
             }

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["network", "process", "native", "signal", "file", "system"]
+Kind = Literal["network", "process", "native", "signal", "file", "system", "tool"]
 
 _SHOWN = 200
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -261,6 +261,10 @@ def _judge_unheard(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
     return Attempt("signal" if module == "signal" else "system", str(name))
 
 
+def _judge_tool(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
+    return Attempt("tool", f"a call of {_text(args[0])}, where nothing answers calls")
+
+
 def _always(kind: Kind, what: str) -> Rule:
     return lambda _, __: Attempt(kind, what)
 
@@ -314,4 +318,5 @@ RULES: dict[str, Rule] = {
     "sqlite3.load_extension": _always("native", "an extension of sqlite"),
     "import": _judge_import,
     "tracekit.unheard": _judge_unheard,
+    "tracekit.guard.refused": _judge_tool,
 }

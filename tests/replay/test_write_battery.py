@@ -7,9 +7,14 @@ says which, and whether the report lists it.
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,11 +29,13 @@ KERNEL = pytest.param(
     "kernel",
     marks=pytest.mark.skipif(not kernel_available()[0], reason=kernel_available()[1]),
 )
-GUARD, WALL, FILE = "the guard, listed", "a wall, listed", "a wall, listed as a file"
-SILENT, BENEATH, NEVER = "the guard, not listed", "the kernel, not listed", "nobody: it never runs"
+GUARD, WALL, TOOL = "the guard, listed", "a wall, listed", "a wall, listed as the tool's"
+FILE, BENEATH = "a wall, listed as a file", "the kernel, not listed"
+NEVER, LATER = "nobody: it never runs", "nobody: it runs when the process ends"
 
-# name: (statement, who stops it at level process, and at kernel where that is another)
-WAYS: dict[str, tuple[str, str] | tuple[str, str, str]] = {
+# name: (statement, who stops it at level process, and at kernel and for a planner in this process
+# where that is another)
+WAYS: dict[str, tuple[str, ...]] = {
     "positional": ("spend(1, 'x')", GUARD),
     "keyword": ("spend(note='x', amount=1)", GUARD),
     "default": ("spend()", GUARD),
@@ -61,7 +68,7 @@ WAYS: dict[str, tuple[str, str] | tuple[str, str, str]] = {
     "in a task's callback": ("soon(called_back)", GUARD),
     "in a task group": ("asyncio.run(grouped())", GUARD),
     "without context variables": ("contextvars.Context().run(spend)", GUARD),
-    "in a process pool": ("ProcessPoolExecutor(1).submit(spend).result()", WALL, BENEATH),
+    "in a process pool": ("ProcessPoolExecutor(1).submit(spend).result()", WALL, BENEATH, WALL),
     "in a forked process": ("get_context('fork').Process(target=spend).start()", WALL),
     "in a spawned process": ("get_context('spawn').Process(target=spend).start()", WALL),
     "after `os.fork`": ("os.fork() or (spend(), os._exit(0))", WALL),
@@ -73,7 +80,7 @@ WAYS: dict[str, tuple[str, str] | tuple[str, str, str]] = {
         "os.posix_spawn(sys.executable, ['python', __file__], {})",
         WALL,
     ),
-    "in `atexit`": ("atexit.register(spend)", NEVER),
+    "in `atexit`": ("atexit.register(spend)", NEVER, NEVER, LATER),
     "in `weakref.finalize`": ("weakref.finalize(Till(), spend)", GUARD),
     "in `__del__`": ("Dying()", GUARD),
     "in a callback of `gc`": ("gc.callbacks.append(lambda *a: spend()); gc.collect()", GUARD),
@@ -89,16 +96,16 @@ WAYS: dict[str, tuple[str, str] | tuple[str, str, str]] = {
     "in a logging handler": ("logged(spend)", GUARD),
     "while a module is imported": ("load_as('eager', 'spend()')", GUARD),
     "in `__init_subclass__`": ("type('Sub', (Base,), {})", GUARD),
-    "with the guard uninstalled": ("guard.uninstall(); spend()", SILENT),
+    "with the guard uninstalled": ("guard.uninstall(); spend()", GUARD, GUARD, TOOL),
     "with the guard's state cleared": (
         "guard._installed = None; guard._closed = False; spend()",
-        FILE,
+        TOOL,
     ),
-    "with the guard's decision replaced": ("guard.decide = allow; spend()", FILE),
-    "with the guard's answerer replaced": ("guard._installed = Allowing(); spend()", FILE),
-    "the plain function from a closure": ("plain(spend)(1)", FILE),
-    "the plain function from `gc`": ("collected()(1)", FILE),
-    "the code object": ("types.FunctionType(plain(spend).__code__, globals())(1, 'x')", FILE),
+    "with the guard's decision replaced": ("guard.decide = allow; spend()", TOOL),
+    "with the guard's answerer replaced": ("guard._installed = Allowing(); spend()", TOOL),
+    "the plain function from a closure": ("plain(spend)(1)", TOOL),
+    "the plain function from `gc`": ("collected()(1)", TOOL),
+    "the code object": ("types.FunctionType(plain(spend).__code__, globals())(1, 'x')", TOOL),
     "the source text": ("exec(BODY, globals())", FILE),
 }
 
@@ -303,27 +310,79 @@ def replayer(request: pytest.FixtureRequest, folder: Path) -> Iterator[Replayer]
         yield made
 
 
+KINDS = {GUARD: {"write refused"}, TOOL: {"write refused"}, WALL: {"wall"}}
+
+
+def check(told: dict[str, Any], stopped_by: str, counter: str) -> None:
+    """Whether a replay's report says of the one attempt who stopped it."""
+    kinds = {finding["kind"] for finding in told["findings"]}
+    assert kinds == KINDS.get(stopped_by, set()), told["findings"]
+    assert any(counter in text for text in told["refused"]) is (stopped_by == FILE)
+    around = "the body of spend ran around the guard"
+    assert any(around in f["text"] for f in told["findings"]) is (stopped_by == TOOL)
+    assert told["verdict"] == ("fail" if kinds else "pass")
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_the_body_of_a_write_tool_changes_nothing(
     replayer: Replayer, recorded: Trajectory, folder: Path, way: str
 ) -> None:
     statement, *levels = WAYS[way]
     kernel = replayer.options.isolation == "kernel"
-    stopped_by = levels[-1] if kernel else levels[0]
 
     result = replayer.replay(replace(recorded, input=Observation({"way": statement}, "captured")))
 
     assert (folder / "counter").read_text() == "1"
-    kinds = {finding.kind for finding in result.findings}
-    wanted = {GUARD: {"write refused"}, WALL: {"wall"}}.get(stopped_by, set())
-    assert kinds == wanted, result.findings
-    assert any(str(folder / "counter") in told for told in result.refused) is (stopped_by == FILE)
-    assert result.verdict.kind == ("fail" if kinds else "pass")
+    check(result.as_dict(), levels[:2][-1] if kernel else levels[0], str(folder / "counter"))
+
+
+HERE = """
+import json, sys
+from dataclasses import replace
+import battery
+from replay import ReplayOptions
+from replay.replayer import Replayer
+from tracekit import guard
+from tracekit.store import open_store
+from tracekit.trajectory import Observation
+
+recorded = open_store(sys.argv[1]).trajectory("r")
+decide, gc_callbacks = guard.decide, list(battery.gc.callbacks)
+for name, statement in json.load(sys.stdin).items():
+    asked = replace(recorded, input=Observation({"way": statement}, "captured"))
+    with Replayer(lambda way: battery.shop(way), ReplayOptions()) as here:
+        told = here.replay(asked).as_dict()
+    guard.decide, battery.gc.callbacks[:] = decide, gc_callbacks
+    counter = open(battery.os.environ["COUNTER"]).read()
+    print(json.dumps([name, counter, told["isolation"], told]), flush=True)
+battery.atexit.unregister(battery.spend)
+"""
+
+
+def test_nor_does_it_where_the_planner_runs_in_this_process(folder: Path) -> None:
+    ways = {way: statement for way, (statement, *_) in WAYS.items()}
+    done = subprocess.run(
+        [sys.executable, "-c", HERE, str(folder / "store")],
+        input=json.dumps(ways),
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)]),
+            "COUNTER": str(folder / "counter"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [name for name, *_ in outcomes] == list(ways), done.stderr
+    for name, counter, level, told in outcomes:
+        assert (counter, level) == ("1", "process"), name
+        check(told, WAYS[name][-1], str(folder / "counter"))
 
 
 def test_the_table_in_the_docs_says_what_the_battery_shows() -> None:
-    rows = [f"| {way} | {by[0]} | {by[-1]} |" for way, (_, *by) in WAYS.items()]
+    rows = [f"| {way} | {by[0]} | {by[:2][-1]} | {by[-1]} |" for way, (_, *by) in WAYS.items()]
     text = (Path(__file__).parents[2] / "docs" / "isolation.md").read_text("utf-8")
-    head = "| road to the body | stopped at `process` by | at `kernel` by |"
+    head = "| road to the body | at `process` by | at `kernel` by | in your own process by |"
     table = text.partition(head)[2].partition("\n\n")[0]
     assert table.splitlines()[2:] == rows, "\n".join(rows)
