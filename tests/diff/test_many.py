@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,48 +11,15 @@ from click.testing import CliRunner, Result
 
 from replay.comparing import (
     Candidate,
-    Selection,
     compare_many,
     pair_runs,
-    parse_selection,
 )
 from replay.comparing.references import folder_of, read_references
-from tests.store.made import NOON, run, value
+from tests.diff.many_runs import kept, made, select
+from tests.store.made import NOON
 from tracekit.cli import main
 from tracekit.errors import UsageError
-from tracekit.events import Event
-from tracekit.store import Batch, RunQuery, Store, open_store
-
-
-def select(text: str) -> Selection:
-    return parse_selection(text, moment=lambda _: datetime(2026, 1, 1, tzinfo=UTC))
-
-
-def made(
-    run_id: str,
-    *,
-    tags: Sequence[str] = (),
-    labels: dict[str, Any] | None = None,
-    versions: dict[str, str] | None = None,
-    arguments: Sequence[str] = ("a", "b"),
-    **columns: Any,
-) -> Batch:
-    """A run that makes two reads, of what is named."""
-    attributes = {"tags": list(tags), "labels": labels, "versions": versions or {}}
-    batch = run(run_id, calls=2, attributes=json.dumps(attributes), **columns)
-    events, blobs = list(batch.events), list(batch.blobs)
-    for number, text in enumerate(arguments, start=1):
-        blob, name = value({"query": text})
-        blobs.append(blob)
-        events[number] = replace(events[number], argument_digest=name, argument_blob=blob.digest)
-    return Batch(tuple(events), tuple(blobs))
-
-
-def kept(folder: Path, *batches: Batch) -> Store:
-    store = open_store(folder, create=True)
-    events: tuple[Event, ...] = sum((batch.events for batch in batches), ())
-    store.append(Batch(events, sum((batch.blobs for batch in batches), ())))
-    return store
+from tracekit.store import Batch, RunQuery, Store
 
 
 @pytest.fixture(scope="module")
