@@ -14,17 +14,12 @@ from replay.many.outcome import RunOutcome, not_replayed
 from replay.many.work import Kept, reasons_of, shares_of
 from replay.result import VerdictKind
 from tracekit.canonical import parse_json
-from tracekit.chains import load_with_bases
 from tracekit.errors import TracekitError
-from tracekit.events import Blob
 from tracekit.store import RunQuery, Store
-from tracekit.store.assembling import trajectory_of
-from tracekit.store.finding import named_blobs
 from tracekit.store.queries import quoted
+from tracekit.store.several import read_runs
 from tracekit.trajectory import Trajectory
 
-_CHUNK_RUNS, _CHUNK_EVENTS = 32, 4_000
-"""So much is read of the store at a time."""
 _VERDICTS: Mapping[str, VerdictKind] = {
     "pass": "pass",
     "fail": "fail",
@@ -110,48 +105,8 @@ def trajectories(
     store: Store, rows: Iterable[Listed | Earlier]
 ) -> Iterator[tuple[str, Trajectory | RunOutcome]]:
     """Yield the trajectory of each run, or why there is none, a few read at a time."""
-    for chunk in _chunks(rows):
-        reader = _Chunk(store, chunk)
-        for run_id in chunk:
-            yield run_id, reader.trajectory(run_id)
-
-
-def _chunks(rows: Iterable[Listed | Earlier]) -> Iterator[list[str]]:
-    chunk: list[str] = []
-    events = 0
-    for row in rows:
-        if chunk and (len(chunk) >= _CHUNK_RUNS or events + row.events > _CHUNK_EVENTS):
-            yield chunk
-            chunk, events = [], 0
-        chunk.append(row.run_id)
-        events += row.events
-    if chunk:
-        yield chunk
-
-
-class _Chunk:
-    """Some runs whose rows and values were read together."""
-
-    def __init__(self, store: Store, run_ids: list[str]) -> None:
-        self._store = store
-        try:
-            self._rows = dict(store.rows_of(run_ids))
-            names = {name for rows in self._rows.values() for name in named_blobs(rows)}
-            self._blobs = load_with_bases(names, store.blobs)
-        except TracekitError:  # something is damaged: then each run by itself
-            self._rows, self._blobs = {}, {}
-
-    def trajectory(self, run_id: str) -> Trajectory | RunOutcome:
-        """Build the trajectory of one run, or say why it cannot be built."""
-        try:
-            if run_id not in self._rows:
-                return self._store.trajectory(run_id)
-            return trajectory_of(self._rows[run_id], self._find)
-        except TracekitError as error:
-            return not_replayed(run_id, str(error))
-
-    def _find(self, digests: Iterable[str]) -> Mapping[str, Blob]:
-        wanted = set(digests)
-        if missing := wanted - self._blobs.keys():  # what only values name
-            self._blobs.update(self._store.blobs(missing))
-        return {name: self._blobs[name] for name in wanted if name in self._blobs}
+    for run_id, run in read_runs(store, rows):
+        if isinstance(run, TracekitError):
+            yield run_id, not_replayed(run_id, str(run))
+        else:
+            yield run_id, run.trajectory

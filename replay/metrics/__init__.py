@@ -1,20 +1,35 @@
 """Numbers about runs, each with numerator and denominator. Pure, except for reading a store.
 
-``definitions`` says what each metric is; ``model`` holds the values.
+``definitions`` says what each metric is, ``gold`` what a run is measured against, ``pairing`` which
+call stands for which expected one. ``counting`` counts on one run, ``summing`` sums up many,
+``buckets`` sorts them; ``measuring`` is the entrance, ``model`` and ``table`` hold the values.
 """
 
 from __future__ import annotations
 
 from replay.metrics.definitions import DEFINITIONS, Definition
+from replay.metrics.gold import Gold, gold_of_case, gold_of_run, references
+from replay.metrics.measuring import measure, measure_many, sum_runs
 from replay.metrics.model import Bucket, Count, Measure, MeasuredRun, RunMeasures, Usage
+from replay.metrics.reading import read_measured
+from replay.metrics.table import Metrics
 
 __all__ = [
     "DEFINITIONS",
     "Bucket",
     "Count",
     "Definition",
+    "Gold",
     "Measure",
     "MeasuredRun",
+    "Metrics",
     "RunMeasures",
     "Usage",
+    "gold_of_case",
+    "gold_of_run",
+    "measure",
+    "measure_many",
+    "read_measured",
+    "references",
+    "sum_runs",
 ]

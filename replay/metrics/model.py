@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from replay.metrics.definitions import DEFINITIONS, Definition
+from replay.stats import Interval, Proportion, Sample, mean, quantile, ratio
 from tracekit.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    from replay.stats import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +21,7 @@ class Usage:
     tokens: int | None = None
     cost_usd: float | None = None
     latency_ms: float | None = None
-    modelled: bool = False
-    """Whether the latency is that of a replay, whose clock advances by what was recorded."""
+    """Of a replay it is modelled: its clock advances by what was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +57,8 @@ class RunMeasures:
     """Metric → what was counted; a metric without data is missing."""
     missing: Mapping[str, str]
     """Metric → why there is no data for it."""
+    sample: Sample
+    """What tells whether it repeats another run."""
     buckets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What it may be sorted by (source, tool, risk, tag, difficulty, ...) → its values."""
 
@@ -86,10 +84,21 @@ class Measure:
     samples: tuple[Count, ...] = ()
     """What was counted in each of the ``n`` runs."""
 
-    def interval(self, *, seed: int = 0) -> Interval | None:
-        """Give the 95 % interval: Wilson's of shares of runs, else by drawing runs anew."""
-        from replay.stats import Proportion, mean, quantile, ratio
+    @property
+    def parts(self) -> Mapping[str, tuple[float, float]]:
+        """The same by part: the fields of ``argument_accuracy``, the tools of rates of calls."""
+        summed: dict[str, tuple[float, float]] = {}
+        for one in self.samples:
+            for name, (top, below) in one.parts.items():
+                before = summed.get(name, (0.0, 0.0))
+                summed[name] = (before[0] + top, before[1] + below)
+        return summed
 
+    def interval(self, *, seed: int = 0) -> Interval | None:
+        """Give the 95 % interval: Wilson's of shares of runs, else by drawing runs anew.
+
+        A rate of calls that is 0 or 1 in every run is bounded as if each run were one sample.
+        """
         tops = [one.numerator for one in self.samples]
         match self.definition.form:
             case "share":
@@ -101,6 +110,9 @@ class Measure:
                 return mean(tops, seed=seed).interval
             case "ratio":
                 parts = [(one.numerator, one.denominator) for one in self.samples]
+                if self.definition.unit == "%" and self.value in (0, 1):
+                    # All runs agree, so that drawing them anew shows nothing of what others may do.
+                    return Proportion(len(tops) if self.value else 0, len(tops)).wilson()
                 return ratio(parts, seed=seed).interval
 
 

@@ -19,11 +19,11 @@ from replay.stats.model import (
     Paired,
     PairedVerdict,
 )
-from replay.stats.paired import compare_success, compare_values
-from replay.stats.power import needed_pairs, power_of_pairs
+from replay.stats.paired import compare_success, compare_values, interval_of_difference
+from replay.stats.power import fewest_pairs, needed_pairs, power_of_pairs
 from replay.stats.proportions import Proportion
-from replay.stats.resampling import mean, quantile, ratio
-from replay.stats.samples import Sample, effective
+from replay.stats.resampling import mean, quantile, ratio, values_for_quantile
+from replay.stats.samples import Effective, Sample, effective
 
 __all__ = [
     "ALPHA",
@@ -31,6 +31,7 @@ __all__ = [
     "POWER",
     "RESAMPLES",
     "Better",
+    "Effective",
     "Estimate",
     "Interval",
     "Paired",
@@ -41,6 +42,8 @@ __all__ = [
     "compare_success",
     "compare_values",
     "effective",
+    "fewest_pairs",
+    "interval_of_difference",
     "mean",
     "needed_pairs",
     "pass_at_k",
@@ -48,4 +51,5 @@ __all__ = [
     "power_of_pairs",
     "quantile",
     "ratio",
+    "values_for_quantile",
 ]

@@ -7,7 +7,8 @@ would.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import ceil, isfinite
 from typing import Any
 
@@ -15,6 +16,65 @@ from replay.stats.model import ALPHA, POWER, RESAMPLES, Better, Interval, Paired
 from replay.stats.power import fewest_pairs, needed_pairs
 from replay.stats.proportions import Proportion
 from replay.stats.resampling import CELLS, enough, interval_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked, whatever is compared."""
+
+    name: str
+    better: Better
+    margin: float | None
+    alpha: float
+    power: float
+    relative: bool = False
+
+    def nothing(self, why: str) -> Paired:
+        """Say that there is nothing to compare."""
+        return Paired(
+            name=self.name,
+            n=0,
+            baseline=None,
+            candidate=None,
+            delta=None,
+            interval=None,
+            p=None,
+            verdict="not evaluated",
+            reason=why,
+            relative=self.relative,
+            alpha=self.alpha,
+            power=self.power,
+        )
+
+    def answer(
+        self, means: tuple[float, float], delta: float, n: int, p: float, interval: Interval | None
+    ) -> Paired:
+        """Give the verdict on what was found, without the words."""
+        return Paired(
+            name=self.name,
+            n=n,
+            baseline=means[0],
+            candidate=means[1],
+            delta=delta,
+            interval=interval,
+            p=p,
+            verdict=self._verdict(delta, interval, p),
+            reason="",
+            relative=self.relative,
+            alpha=self.alpha,
+            power=self.power,
+        )
+
+    def _verdict(self, delta: float, interval: Interval | None, p: float) -> PairedVerdict:
+        sign = 1 if self.better == "higher" else -1
+        shown = p <= self.alpha and interval is not None and 0 not in interval
+        if shown and sign * delta > 0:
+            return "better"
+        if self.margin is not None and interval is not None:
+            worst = interval.low if sign > 0 else -interval.high
+            if worst >= -self.margin:
+                return "no worse"
+        return "worse" if shown else "inconclusive"
 
 
 def compare_success(
@@ -37,37 +97,24 @@ def compare_success(
         power: With which ``needed`` pairs find a difference of this size.
     """
     both = list(pairs)
-    n = len(both)
-    if not n:
-        return _nothing(name, alpha, power)
+    asked = _Asked(name, better, margin, alpha, power)
+    if not both:
+        return asked.nothing("no pairs")
     from scipy.stats import binomtest
 
+    n = len(both)
     lost = sum(1 for before, after in both if before and not after)
     gained = sum(1 for before, after in both if after and not before)
     p = float(binomtest(gained, lost + gained).pvalue) if lost + gained else 1.0
-    interval = _interval_of_difference(lost, gained, n, 1 - alpha)
-    delta = (gained - lost) / n
-    verdict = _verdict(delta, interval, better, margin, unlikely=p <= alpha)
-    needed = None
-    if verdict == "inconclusive":
-        needed = needed_pairs(lost / n, gained / n, alpha=alpha, power=power)
+    interval = interval_of_difference(lost, gained, n, 1 - alpha)
+    means = (sum(before for before, _ in both) / n, sum(after for _, after in both) / n)
+    found = asked.answer(means, (gained - lost) / n, n, p, interval)
     said = f"{lost} of {n} pairs lost, {gained} gained, p = {p:.2g}"
-    return Paired(
-        name=name,
-        n=n,
-        baseline=sum(before for before, _ in both) / n,
-        candidate=sum(after for _, after in both) / n,
-        delta=delta,
-        interval=interval,
-        p=p,
-        verdict=verdict,
-        reason=said + (_told(n, needed, alpha) if verdict == "inconclusive" else ""),
-        lost=lost,
-        gained=gained,
-        needed=needed,
-        alpha=alpha,
-        power=power,
-    )
+    if found.verdict != "inconclusive":
+        return replace(found, reason=said, lost=lost, gained=gained)
+    needed = needed_pairs(lost / n, gained / n, alpha=alpha, power=power)
+    said += _told(n, needed, alpha)
+    return replace(found, reason=said, lost=lost, gained=gained, needed=needed)
 
 
 def _told(n: int, needed: int | None, alpha: float) -> str:
@@ -80,7 +127,7 @@ def _told(n: int, needed: int | None, alpha: float) -> str:
     return able + more
 
 
-def _interval_of_difference(lost: int, gained: int, n: int, confidence: float) -> Interval:
+def interval_of_difference(lost: int, gained: int, n: int, confidence: float) -> Interval:
     """Bound the difference by how often pairs differ, and how often they then differ upward.
 
     Both by Clopper and Pearson. It leaves zero out exactly where the exact test of McNemar finds a
@@ -113,157 +160,117 @@ def compare_values(
 ) -> Paired:
     """Compare quantities on the same cases: latency, cost, steps.
 
-    The interval comes from drawing pairs anew (paired bootstrap), ``p`` from swapping the two of a
-    pair (exact where there are few): its level holds for any number of pairs, while a bootstrap of
-    few is too sure of itself. The verdict needs both.
+    The interval comes from drawing pairs anew, ``p`` from swapping the two of a pair (exact where
+    there are few): its level holds for any number of pairs, while a bootstrap of few is too sure of
+    itself. ``needed`` is by the normal approximation, from the width of the interval. Arguments as
+    for ``compare_success``, and:
 
     Args:
-        pairs: Of the baseline and of the candidate, for each case.
-        name: Of what is compared.
         quantile: Compare this quantile of either side; the mean where None.
         relative: Give the difference as a share of the baseline.
-        better: Which direction is the good one.
-        margin: By how much the candidate may be worse and still be ``no worse``.
-        alpha: Of the two-sided test.
-        power: With which ``needed`` pairs find a difference of this size; by the normal
-            approximation, from the width of the interval.
-        seed: Of the drawing.
-        resamples: How many drawings.
+        seed, resamples: Of the drawing, and how often.
     """
     both = list(pairs)
-    n = len(both)
-    if not n:
-        return _nothing(name, alpha, power, relative=relative)
+    asked = _Asked(name, better, margin, alpha, power, relative)
     if not all(isfinite(value) for pair in both for value in pair):
         raise ValueError(f"a value of {name} is no finite number")
-    import numpy as np
-
-    columns = np.asarray(both, dtype=float).T
-
-    def of(values: Any, axis: int = -1) -> Any:
-        if quantile is None:
-            return values.mean(axis=axis)
-        return np.quantile(values, quantile, axis=axis)
-
-    before, after = float(of(columns[0])), float(of(columns[1]))
+    if not both:
+        return asked.nothing("no pairs")
+    drawn = _Drawing(quantile, relative, 1 - alpha, seed, resamples)
+    before, after = drawn.of(0, both), drawn.of(1, both)
     if relative and before <= 0:
-        return _nothing(name, alpha, power, relative=relative, why="the baseline is zero")
+        return asked.nothing("the baseline is not above zero, so there is no share of it")
     delta = after / before - 1 if relative else after - before
-    p, interval = 1.0, None
-    if n > 1:
-        p = _swapped(columns, of, seed, resamples)
-        interval = interval_of(
-            tuple(columns),
-            _difference(of, relative=relative),
-            confidence=1 - alpha,
-            seed=seed,
-            draws=resamples,
-        )
-    verdict = _verdict(delta, interval, better, margin, unlikely=p <= alpha)
-    needed = None
-    if verdict == "inconclusive":
-        needed = _needed(delta, interval, n, alpha=alpha, power=power)
-    said = f"{n} pairs, p = {p:.2g}"
-    if needed is not None:
-        said += f"; a difference of this size needs about {needed} pairs"
-    return Paired(
-        name=name,
-        n=n,
-        baseline=before,
-        candidate=after,
-        delta=delta,
-        interval=interval,
-        p=p,
-        verdict=verdict,
-        reason=said,
-        needed=needed,
-        relative=relative,
-        alpha=alpha,
-        power=power,
+    return _with_words(asked.answer((before, after), delta, len(both), *drawn.chance(both)))
+
+
+def _with_words(found: Paired) -> Paired:
+    said = f"{found.n} pairs, p = {found.p:.2g}"
+    if found.verdict != "inconclusive" or not found.delta:
+        return replace(found, reason=said)
+    needed = _needed(found)
+    return replace(
+        found, reason=f"{said}; one of this size needs about {needed} pairs", needed=needed
     )
 
 
-def _difference(of: Any, *, relative: bool) -> Any:
-    import numpy as np
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """The samples drawn anew, and swapped."""
 
-    def difference(before: Any, after: Any, axis: int = -1) -> Any:
-        first, second = np.asarray(of(before, axis=axis)), np.asarray(of(after, axis=axis))
-        if not relative:
+    quantile: float | None
+    relative: bool
+    confidence: float
+    seed: int
+    resamples: int
+
+    def of(self, side: int, both: Sequence[tuple[float, float]]) -> float:
+        """Give what is compared, of one side."""
+        import numpy as np
+
+        return float(self._statistic(np.asarray([pair[side] for pair in both], dtype=float)))
+
+    def chance(self, both: Sequence[tuple[float, float]]) -> tuple[float, Interval | None]:
+        """Give p and the interval of the difference."""
+        if len(both) < 2:
+            return 1.0, None
+        import numpy as np
+
+        columns = tuple(np.asarray(both, dtype=float).T)
+        interval = interval_of(
+            columns,
+            self._difference,
+            confidence=self.confidence,
+            seed=self.seed,
+            draws=self.resamples,
+        )
+        return self._swapped(columns), interval
+
+    def _statistic(self, values: Any, axis: int = -1) -> Any:
+        import numpy as np
+
+        if self.quantile is None:
+            return values.mean(axis=axis)
+        return np.quantile(values, self.quantile, axis=axis)
+
+    def _difference(self, before: Any, after: Any, axis: int = -1) -> Any:
+        import numpy as np
+
+        first = np.asarray(self._statistic(before, axis))
+        second = np.asarray(self._statistic(after, axis))
+        if not self.relative:
             return second - first
         unknown = np.where(second > 0, np.inf, 1.0)
         return np.divide(second, first, out=unknown, where=first != 0) - 1
 
-    return difference
+    def _swapped(self, columns: tuple[Any, ...]) -> float:
+        import numpy as np
+        from scipy.stats import permutation_test
+
+        size = len(columns[0])
+        draws = enough(size, self.resamples)
+        found = permutation_test(
+            columns,
+            lambda one, two, axis=-1: self._statistic(two, axis) - self._statistic(one, axis),
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=draws,
+            batch=max(1, min(draws, CELLS // (2 * size))),
+            rng=np.random.default_rng(self.seed),
+        )
+        return float(found.pvalue)
 
 
-def _swapped(columns: Any, of: Any, seed: int, resamples: int) -> float:
-    import numpy as np
-    from scipy.stats import permutation_test
-
-    size = len(columns[0])
-    draws = enough(size, resamples)
-    found = permutation_test(
-        tuple(columns),
-        lambda before, after, axis=-1: of(after, axis=axis) - of(before, axis=axis),
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=draws,
-        batch=max(1, min(draws, CELLS // (2 * size))),
-        rng=np.random.default_rng(seed),
-    )
-    return float(found.pvalue)
-
-
-def _verdict(
-    delta: float,
-    interval: Interval | None,
-    better: Better,
-    margin: float | None,
-    *,
-    unlikely: bool,
-) -> PairedVerdict:
-    """Decide; ``unlikely`` is whether the test finds a difference."""
-    sign = 1 if better == "higher" else -1
-    shown = unlikely and interval is not None and 0 not in interval
-    if shown and sign * delta > 0:
-        return "better"
-    if margin is not None and interval is not None:
-        worst = interval.low if sign > 0 else -interval.high
-        if worst >= -margin:
-            return "no worse"
-    return "worse" if shown else "inconclusive"
-
-
-def _needed(
-    delta: float, interval: Interval | None, n: int, *, alpha: float, power: float
-) -> int | None:
+def _needed(found: Paired) -> int:
     """The standard error falls with the root of the pairs; the interval shows what it is now."""
-    if not delta:
-        return None
-    least = max(n + 1, fewest_pairs(alpha=alpha))
-    if interval is None:
+    least = max(found.n + 1, fewest_pairs(alpha=found.alpha))
+    if found.interval is None or not found.delta:
         return least
     from scipy.stats import norm
 
-    z = float(norm.isf(alpha / 2))
-    error = (interval.high - interval.low) / (2 * z)
-    return max(least, ceil(n * ((z + float(norm.ppf(power))) * error / delta) ** 2))
-
-
-def _nothing(
-    name: str, alpha: float, power: float, *, relative: bool = False, why: str = "no pairs"
-) -> Paired:
-    return Paired(
-        name=name,
-        n=0,
-        baseline=None,
-        candidate=None,
-        delta=None,
-        interval=None,
-        p=None,
-        verdict="not evaluated",
-        reason=why,
-        relative=relative,
-        alpha=alpha,
-        power=power,
-    )
+    z = float(norm.isf(found.alpha / 2))
+    error = (found.interval.high - found.interval.low) / (2 * z)
+    if not isfinite(error):
+        return least
+    wanted = (z + float(norm.ppf(found.power))) * error / found.delta
+    return max(least, ceil(found.n * wanted**2))

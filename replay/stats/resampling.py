@@ -122,7 +122,9 @@ def _estimate(
     if len(sample) < 2:
         return Estimate(name, value, None, 1)
     interval = interval_of((sample,), statistic, confidence=confidence, seed=seed, draws=resamples)
-    return Estimate(name, value, interval, len(sample))
+    same = bool((sample == sample[0]).all())
+    note = "all values are equal: they say nothing of how far others may lie" if same else None
+    return Estimate(name, value, interval, len(sample), note)
 
 
 def interval_of(

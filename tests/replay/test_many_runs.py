@@ -18,13 +18,14 @@ import pytest
 from replay import ReplayOptions, replay_many
 from replay.isolation import Limits, kernel_available
 from replay.many import ManyResult, RunOutcome, Work, WorkerLost, Workers, do_work
-from replay.many.reading import Listed, _chunks, select
+from replay.many.reading import Listed, select
 from replay.many.workers import Here
 from tests.replay.many_kit import SHOP, add_unreplayable, make_shop, replays
 from tracekit.errors import PlannerNotFound, UsageError
 from tracekit.events import RunRow
 from tracekit.store import RunQuery, Store, open_store
 from tracekit.store.converting import convert
+from tracekit.store.several import chunks
 
 RUNS = 8
 
@@ -270,8 +271,8 @@ def test_long_runs_are_read_one_by_one_and_short_ones_together() -> None:
         Listed(run_id, events)
         for run_id, events in [("a", 3_000), ("b", 2_000), ("c", 10), ("d", 50_000), ("e", 1)]
     ]
-    assert list(_chunks(rows)) == [["a"], ["b", "c"], ["d"], ["e"]]
-    assert [len(chunk) for chunk in _chunks(Listed(str(n), 1) for n in range(70))] == [32, 32, 6]
+    assert list(chunks(rows)) == [["a"], ["b", "c"], ["d"], ["e"]]
+    assert [len(chunk) for chunk in chunks(Listed(str(n), 1) for n in range(70))] == [32, 32, 6]
 
 
 def test_runs_of_sub_agents_are_left_out_unless_an_agent_is_named() -> None:

@@ -24,6 +24,7 @@ from tracekit.errors import UsageError
 from tracekit.events import Blob, Event
 from tracekit.store.blobs import find_blobs
 from tracekit.store.folding import UNFOLDED_SQL
+from tracekit.store.metric_views import METRICS_VIEW, RUN_METRICS_VIEW
 from tracekit.store.reading import Reader, Snapshot
 from tracekit.store.schema import BLOBS, EVENTS, SPARED, blobs_table, events_table
 from tracekit.store.types import SqlResult
@@ -65,6 +66,7 @@ _PAYLOADS_VIEW = f"""
             AS text
     FROM all_blobs
 """
+_VIEWS = (_EVENTS_VIEW, _RUNS_VIEW, _PAYLOADS_VIEW, RUN_METRICS_VIEW, METRICS_VIEW)
 
 
 class Views(Protocol):
@@ -126,7 +128,7 @@ def _run(text: str, views: Views) -> SqlResult:
         base.execute(f"SET disabled_optimizers = {quoted(SPARED)}")
         views.make(base)
         _give_prompts(base, views)
-        for view in (_EVENTS_VIEW, _RUNS_VIEW, _PAYLOADS_VIEW):
+        for view in _VIEWS:
             base.execute(view)
         allowed = "" if views.directory is None else quoted(str(views.directory.resolve()))
         for setting in (
@@ -258,7 +260,8 @@ def _require_select(text: str) -> None:
 def _refusal(error: duckdb.Error) -> UsageError:
     return UsageError(
         f"the query cannot be answered: {error}",
-        hint="see the columns with: DESCRIBE events (views: runs, events, payloads)",
+        hint="see the columns with: DESCRIBE events (views: runs, events, payloads, run_metrics,"
+        " metrics)",
     )
 
 

@@ -1,0 +1,292 @@
+"""Counts each metric on one run. Pure: a run and what it is measured against in, counts out.
+
+What ``definitions`` says in words stands here as code, one function a metric. A function gives a
+``Count``, or a text that says why there is no data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from replay.case.schema import check_schema, faults
+from replay.metrics.gold import Gold, gold_of_labels, labelled_success, labelled_unsafe
+from replay.metrics.model import Count, MeasuredRun
+from replay.metrics.pairing import PairedCall, pair_calls
+from replay.oracles import OracleFinding, Outcome, evaluate
+from tracekit.canonical import canonical_text, json_text
+from tracekit.trajectory import Call, Trajectory
+
+_IN_A_LOOP = 3
+"""Decisions that make one call with one observation: the third has learnt nothing from two."""
+Counted = Count | str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run, what it is measured against, and what several metrics need of both."""
+
+    measured: MeasuredRun
+    gold: Gold | None
+
+    @property
+    def run(self) -> Trajectory:
+        """The run."""
+        return self.measured.trajectory
+
+    @cached_property
+    def calls_gold(self) -> Gold | None:
+        """Who says which calls are expected: the gold, else the labels."""
+        if self.gold is not None and self.gold.run is not None:
+            return self.gold
+        return gold_of_labels(self.run)
+
+    @cached_property
+    def pairs(self) -> tuple[PairedCall, ...]:
+        """The expected calls that were made."""
+        gold = self.calls_gold
+        if gold is None or gold.run is None:
+            return ()
+        return pair_calls(gold.run, self.run, at_least=gold.at_least)
+
+    @cached_property
+    def findings(self) -> tuple[OracleFinding, ...] | None:
+        """What the oracles of the case find; None without a case."""
+        case = self.gold.case if self.gold is not None else None
+        if case is None:
+            return None
+        latency = self.measured.usage.latency_ms
+        outcome = Outcome(
+            self.run, complete=self.run.status != "open", elapsed_s=(latency or 0.0) / 1000
+        )
+        return evaluate(case.expected, case.budgets, outcome)
+
+    @cached_property
+    def succeeded(self) -> bool | None:
+        """Whether the task was done; None where nobody says."""
+        case = self.gold.case if self.gold is not None else None
+        if case is None or self.findings is None:
+            return labelled_success(self.run)
+        if self.findings or self.run.status == "error":
+            return False
+        return None if case.expected.invariants else True
+
+
+def count_metrics(case: Measured) -> tuple[Mapping[str, Count], Mapping[str, str]]:
+    """Count every metric of a run: what there is, and why the rest is missing."""
+    found = {name: count(case) for name, count in _COUNTERS.items()}
+    counts = {name: one for name, one in found.items() if isinstance(one, Count)}
+    missing = {name: one for name, one in found.items() if isinstance(one, str)}
+    return counts, missing
+
+
+def _share(known: bool | None, why: str) -> Counted:  # noqa: FBT001  # a value, not a switch
+    return why if known is None else Count(float(known), 1)
+
+
+def _ratio(calls: Iterable[Call], holds: Callable[[Call], bool], why: str) -> Counted:
+    """Count the calls of which ``holds`` is true, in all and by tool."""
+    parts: dict[str, tuple[float, float]] = {}
+    for call in calls:
+        top, below = parts.get(call.tool, (0.0, 0.0))
+        parts[call.tool] = (top + holds(call), below + 1)
+    if not parts:
+        return why
+    return Count(sum(top for top, _ in parts.values()), sum(b for _, b in parts.values()), parts)
+
+
+# --- against what is expected ---------------------------------------------------------------------
+
+
+def _task_success(case: Measured) -> Counted:
+    if case.gold is not None and case.gold.case is not None and case.succeeded is None:
+        return "the case has invariants, which are functions and not run on a record"
+    return _share(case.succeeded, "no label says whether the task was done, and there is no case")
+
+
+_NO_CALLS = "nothing says which calls are expected"
+
+
+def _tool_precision(case: Measured) -> Counted:
+    gold = case.calls_gold
+    if gold is None or gold.scope == "none":
+        return _NO_CALLS
+    made = [call for call in case.run.calls if gold.scope == "all" or call.writes]
+    expected = {pair.made.event_id for pair in case.pairs}
+    return _ratio(made, lambda call: call.event_id in expected, "no call was made")
+
+
+def _tool_recall(case: Measured) -> Counted:
+    gold = case.calls_gold
+    if gold is None or gold.run is None:
+        return _NO_CALLS
+    made = {pair.expected.event_id for pair in case.pairs}
+    return _ratio(gold.run.calls, lambda call: call.event_id in made, "no call is expected")
+
+
+def _argument_accuracy(case: Measured) -> Counted:
+    if case.calls_gold is None:
+        return _NO_CALLS
+    equal, all_of_them = Counter[str](), Counter[str]()
+    for pair in case.pairs:
+        for name in pair.arguments:
+            all_of_them[f"{pair.made.tool}:/{name}"] += 1
+            equal[f"{pair.made.tool}:/{name}"] += name in pair.equal
+    if not all_of_them:
+        return "no call of an expected tool was made with arguments"
+    parts = {n: (float(equal[n]), float(below)) for n, below in sorted(all_of_them.items())}
+    return Count(equal.total(), all_of_them.total(), parts)
+
+
+def _excess_steps(case: Measured) -> Counted:
+    steps = case.gold.steps if case.gold is not None else None
+    if not steps:
+        return "there is no reference run"
+    return Count(max(0, len(case.run.decisions) - steps), steps)
+
+
+def _budgets(case: Measured) -> Counted:
+    known = case.gold.case if case.gold is not None else None
+    if known is None or case.findings is None or not known.budgets.model_dump(exclude_none=True):
+        return "there is no case with budgets"
+    return Count(float(any(one.oracle == "budgets" for one in case.findings)), 1)
+
+
+def _unsafe(case: Measured) -> Counted:
+    known = case.gold.case if case.gold is not None else None
+    if known is not None and case.findings is not None and known.expected.forbidden_tools:
+        done = {call.event_id for call in case.run.calls if not call.refused}
+        found = [one for one in case.findings if one.oracle == "forbidden_tools"]
+        return Count(float(any(one.event_id in done for one in found)), 1)
+    return _share(labelled_unsafe(case.run), "it was not attacked, and no case forbids a tool")
+
+
+def _evidence(case: Measured) -> Counted:
+    wanted = case.gold.evidence if case.gold is not None else ()
+    if not wanted:
+        return "nothing says which evidence is expected"
+    noted = {name for call in case.run.calls for name in call.evidence}
+    answer = case.run.answer.value
+    text = answer if isinstance(answer, str) else json_text(answer)
+    parts = {name: (float(name in noted or _stands_in(name, text)), 1.0) for name in wanted}
+    return Count(sum(top for top, _ in parts.values()), len(parts), parts)
+
+
+def _stands_in(name: str, text: str) -> bool:
+    """Whether a text cites something by its whole name, as the oracle of evidence has it."""
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
+
+
+# --- of the run alone -----------------------------------------------------------------------------
+
+
+def _valid_actions(case: Measured) -> Counted:
+    return _ratio(case.run.calls, _is_valid, "it made no call")
+
+
+def _is_valid(call: Call) -> bool:
+    if call.refused or call.rung == "invalid" or call.argument_state == "invalid_json":
+        return False
+    if call.argument_state != "captured":  # what was not kept cannot be checked
+        return True
+    if not isinstance(call.arguments, dict):
+        return False
+    schema = call.contract.argument_schema if call.contract is not None else None
+    return schema is None or not _is_checkable(schema) or not faults(call.arguments, schema)
+
+
+def _is_checkable(schema: object) -> bool:
+    try:
+        check_schema(schema)  # type: ignore[arg-type]  # a schema is JSON
+    except ValueError:
+        return False
+    return True
+
+
+def _errors(case: Measured) -> Counted:
+    every = (*case.run.calls, *case.run.covered)
+    return _ratio(every, lambda call: call.observation.is_error, "it made no call")
+
+
+def _recovery(case: Measured) -> Counted:
+    calls = case.run.calls
+    failed = [call for call in calls if call.observation.is_error]
+    good: dict[str, int] = {}
+    for call in calls:
+        if not call.observation.is_error and call.observation.state != "absent":
+            good[call.tool] = call.decision
+
+    def recovered(call: Call) -> bool:
+        return case.succeeded is True or good.get(call.tool, 0) > call.decision
+
+    return _ratio(failed, recovered, "no call failed")
+
+
+def _loops(case: Measured) -> Counted:
+    seen: dict[str, set[int]] = {}
+    for call in case.run.calls:
+        same = canonical_text([call.tool, call.arguments, call.observation.digest_form])
+        seen.setdefault(same, set()).add(call.decision)
+        if len(seen[same]) >= _IN_A_LOOP:
+            return Count(1, 1)
+        if call.writes and not call.refused and not call.observation.is_error:
+            seen = {same: seen[same]}
+    return Count(0, 1)
+
+
+def _cost(case: Measured) -> Counted:
+    cost = case.measured.usage.cost_usd
+    return "its record says nothing of cost" if cost is None else Count(cost, 1)
+
+
+def _cost_per_success(case: Measured) -> Counted:
+    cost = case.measured.usage.cost_usd
+    if cost is None:
+        return "its record says nothing of cost"
+    if case.succeeded is None:
+        return "nothing says whether the task was done"
+    return Count(cost, float(case.succeeded))
+
+
+def _tokens(case: Measured) -> Counted:
+    tokens = case.measured.usage.tokens
+    return "its record says nothing of tokens" if tokens is None else Count(tokens, 1)
+
+
+def _steps(case: Measured) -> Counted:
+    return Count(len(case.run.decisions), 1)
+
+
+def _calls(case: Measured) -> Counted:
+    return Count(len(case.run.calls) + len(case.run.covered), 1)
+
+
+def _latency(case: Measured) -> Counted:
+    latency = case.measured.usage.latency_ms
+    return "its begin or end is not known" if latency is None else Count(latency, 1)
+
+
+_COUNTERS: Mapping[str, Callable[[Measured], Counted]] = {
+    "task_success": _task_success,
+    "tool_precision": _tool_precision,
+    "tool_recall": _tool_recall,
+    "argument_accuracy": _argument_accuracy,
+    "valid_action_rate": _valid_actions,
+    "error_rate": _errors,
+    "recovery_rate": _recovery,
+    "loop_rate": _loops,
+    "excess_step_ratio": _excess_steps,
+    "budget_violation_rate": _budgets,
+    "unsafe_action_rate": _unsafe,
+    "evidence_coverage": _evidence,
+    "cost_per_success": _cost_per_success,
+    "cost": _cost,
+    "tokens": _tokens,
+    "steps": _steps,
+    "calls": _calls,
+    "latency_p50": _latency,
+    "latency_p95": _latency,
+}

@@ -1,0 +1,110 @@
+"""Which call of a run stands for which expected call, and which of its arguments are equal.
+
+Calls of one tool are paired: those that are equal first, then so that as many arguments as possible
+are. An argument is one value by its name; what is nested in it counts as one. A read's arguments
+are compared as its tool declares (defaults, sets, tolerances), those of a write exactly.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replay.case.schema import holds
+from replay.diff.fields import argument_fields
+from replay.diff.steps import Declared, Step, declared, steps_of
+from tracekit.jsontree import parts
+from tracekit.trajectory import Call, Trajectory
+
+_MOST_CELLS = 250_000
+"""So many pairs of unequal calls are weighed; of more, the calls are paired in order."""
+WHOLE = "(whole)"
+"""The one argument of a call whose arguments are no object."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedCall:
+    """An expected call, and the call that stands for it."""
+
+    expected: Call
+    made: Call
+    arguments: frozenset[str]
+    """Names of the arguments that either of them has."""
+    equal: frozenset[str]
+
+
+def pair_calls(gold: Trajectory, run: Trajectory, *, at_least: bool) -> tuple[PairedCall, ...]:
+    """Pair the calls of ``gold`` with those of ``run``, each at most once.
+
+    Args:
+        gold: Its calls are expected.
+        run: Its calls were made.
+        at_least: Whether an expected call names only some of its arguments, and of nested ones
+            only some fields.
+    """
+    rules = declared(gold, run)
+    made: defaultdict[str, list[Step]] = defaultdict(list)
+    for step in _calls(run, rules):
+        made[step.name].append(step)
+    expected: defaultdict[str, list[Step]] = defaultdict(list)
+    for step in _calls(gold, rules):
+        expected[step.name].append(step)
+    compare = _Compare(rules, at_least=at_least)
+    return tuple(
+        pair
+        for tool, wanted in expected.items()
+        for pair in _pair(wanted, made.get(tool, []), compare)
+    )
+
+
+def _calls(run: Trajectory, rules: dict[str, Declared]) -> list[Step]:
+    return [step for step in steps_of(run, rules) if step.call is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compare:
+    rules: dict[str, Declared]
+    at_least: bool
+
+    def __call__(self, expected: Step, made: Step) -> PairedCall:
+        assert expected.call is not None
+        assert made.call is not None
+        wanted, given = expected.arguments, made.arguments
+        if not isinstance(wanted, dict) or not isinstance(given, dict):
+            names = {WHOLE}
+            equal = names if wanted == given else set()
+        elif self.at_least:
+            names = set(wanted)
+            equal = {name for name in names if name in given and holds(given[name], wanted[name])}
+        else:
+            names = {*wanted, *given}
+            found = argument_fields(expected, made, self.rules)
+            equal = names - {parts(field.pointer)[0] for field in found}
+        return PairedCall(expected.call, made.call, frozenset(names), frozenset(equal))
+
+
+def _pair(expected: list[Step], made: list[Step], compare: _Compare) -> list[PairedCall]:
+    pairs, rest = [], []
+    free = list(made)
+    for wanted in expected:
+        same = next((one for one in free if one.arguments_text == wanted.arguments_text), None)
+        if same is None:
+            rest.append(wanted)
+        else:
+            free.remove(same)
+            pairs.append(compare(wanted, same))
+    return [*pairs, *_best(rest, free, compare)]
+
+
+def _best(expected: Sequence[Step], made: Sequence[Step], compare: _Compare) -> list[PairedCall]:
+    if len(expected) * len(made) > _MOST_CELLS or (len(expected) == 1 == len(made)):
+        return [compare(one, other) for one, other in zip(expected, made, strict=False)]
+    if not expected or not made:
+        return []
+    from scipy.optimize import linear_sum_assignment
+
+    table = [[compare(one, other) for other in made] for one in expected]
+    shares = [[len(pair.equal) / max(1, len(pair.arguments)) for pair in row] for row in table]
+    rows, columns = linear_sum_assignment(shares, maximize=True)
+    return [table[row][column] for row, column in zip(rows, columns, strict=True)]

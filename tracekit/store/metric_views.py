@@ -1,0 +1,98 @@
+"""The views ``run_metrics`` and ``metrics``: what SQL can count of runs, to build one's own on.
+
+They say what ``replay.metrics`` says under the same names; a test holds the two together. What
+needs the values behind the rows (steps, loops, what was expected) is not here.
+"""
+
+from __future__ import annotations
+
+_LABEL = "roots.attributes ->> '$.labels.{}'"
+_KIND = "json_type(roots.attributes, '$.labels.{}')"
+
+
+def _yes_or_no(label: str) -> str:
+    return f"WHEN {_KIND.format(label)} = 'BOOLEAN' THEN ({_LABEL.format(label)})::BOOLEAN"
+
+
+def _number(place: str, *, of: str = "roots.attributes") -> str:
+    return (
+        f"CASE WHEN json_type({of}, '{place}') IN ('BIGINT', 'UBIGINT', 'HUGEINT', 'DOUBLE')"
+        f" THEN ({of} ->> '{place}')::DOUBLE END"
+    )
+
+
+def _named(label: str) -> str:
+    return f"coalesce({_LABEL.format(label)}, '') NOT IN ('', 'none')"
+
+
+RUN_METRICS_VIEW = f"""
+    CREATE VIEW run_metrics AS
+    WITH roots AS (
+        SELECT run_id, min_by(attributes::JSON, seq) AS attributes
+        FROM events WHERE event_type = 'run' GROUP BY run_id
+    ), called AS (
+        SELECT run_id, count(*) AS calls,
+            count(*) FILTER (status = 'error' OR coalesce(observation_is_error, false))
+                AS failed_calls
+        FROM events WHERE event_type IN ('tool_call', 'retrieval') GROUP BY run_id
+    ), asked AS (
+        SELECT run_id, count(*) AS model_calls,
+            CASE WHEN count(*) = count(token_usage) THEN sum(token_usage)::BIGINT END AS tokens,
+            CASE WHEN count(*) = count({_number("$.cost", of="usage_raw::JSON")})
+                THEN sum({_number("$.cost", of="usage_raw::JSON")}) END AS cost
+        FROM events WHERE event_type = 'llm_call' GROUP BY run_id
+    )
+    SELECT run_id, runs.task_id, runs.agent, runs.source_format AS source, runs.status, runs.tags,
+        runs.versions, runs.planner, runs.replay_of, runs.parent_run_id,
+        roots.attributes -> '$.labels' AS labels,
+        CASE {_yes_or_no("success")} {_yes_or_no("utility")}
+            ELSE {_number("$.labels.reward")} >= 1 END AS task_success,
+        CASE WHEN {_named("injection_task_id")} OR {_named("attack_type")}
+            THEN CASE {_yes_or_no("security")} END END AS unsafe_action,
+        coalesce(called.calls, 0) AS calls,
+        coalesce(called.failed_calls, 0) AS failed_calls,
+        coalesce(asked.model_calls, 0) AS model_calls,
+        asked.tokens AS tokens,
+        coalesce(runs.cost_usd, {_number("$.labels.cost_usd")},
+            {_number("$.labels.cost")}, asked.cost) AS cost_usd,
+        (runs.ts_end_ns - runs.ts_start_ns) / 1e6 AS latency_ms
+    FROM runs LEFT JOIN roots USING (run_id) LEFT JOIN called USING (run_id)
+        LEFT JOIN asked USING (run_id)
+"""
+
+_SUMS = {
+    "task_success": ("count(*) FILTER (task_success)", "count(task_success)"),
+    "unsafe_action_rate": ("count(*) FILTER (unsafe_action)", "count(unsafe_action)"),
+    "error_rate": ("sum(failed_calls)", "sum(calls)"),
+    "calls": ("sum(calls)", "count(*)"),
+    "tokens": ("sum(tokens)", "count(tokens)"),
+    "cost": ("sum(cost_usd)", "count(cost_usd)"),
+    "cost_per_success": (
+        "sum(cost_usd) FILTER (task_success IS NOT NULL)",
+        "count(*) FILTER (task_success AND cost_usd IS NOT NULL)",
+    ),
+}
+_QUANTILES = {"latency_p50": 0.5, "latency_p95": 0.95}
+
+
+def _rows() -> str:
+    ratios = [
+        f"SELECT '{name}' AS metric, ({top})::DOUBLE AS numerator,"
+        f" ({below})::DOUBLE AS denominator,"
+        " numerator / nullif(denominator, 0) AS value FROM chosen"
+        for name, (top, below) in _SUMS.items()
+    ]
+    quantiles = [
+        f"SELECT '{name}', NULL, count(latency_ms), quantile_cont(latency_ms, {q}) FROM chosen"
+        for name, q in _QUANTILES.items()
+    ]
+    return " UNION ALL ".join([*ratios, *quantiles])
+
+
+METRICS_VIEW = f"""
+    CREATE VIEW metrics AS
+    WITH chosen AS MATERIALIZED (
+        SELECT * FROM run_metrics WHERE replay_of IS NULL AND parent_run_id IS NULL
+    )
+    {_rows()}
+"""
