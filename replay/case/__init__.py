@@ -13,6 +13,7 @@ from replay.case.expected import (
     Budgets,
     CallPattern,
     Expected,
+    Oracles,
 )
 from replay.case.model import (
     FORMAT,
@@ -29,7 +30,7 @@ from replay.case.model import (
     Source,
     json_schema,
 )
-from replay.case.reading import MAX_BYTES, SUFFIX, parse_case, read_case
+from replay.case.reading import MAX_BYTES, SUFFIX, parse_case, read_case, read_oracles
 from replay.case.writing import dump_case, first_line
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Fixture",
     "Minted",
     "ModelScript",
+    "Oracles",
     "ProposedCall",
     "Reason",
     "Reply",
@@ -58,4 +60,5 @@ __all__ = [
     "json_schema",
     "parse_case",
     "read_case",
+    "read_oracles",
 ]

@@ -179,6 +179,21 @@ class Budgets(Part):
     cost_usd: Annotated[float, Field(ge=0)] | None = None
 
 
+class Oracles(Part):
+    """What a planner is judged by, for itself: the part of a case that says so."""
+
+    expected: Expected = Expected()
+    budgets: Budgets = Budgets()
+
+    @model_validator(mode="after")
+    def _check(self) -> Oracles:
+        if self.expected == Expected() and self.budgets == Budgets():
+            raise ValueError("nothing is expected: 'expected' or 'budgets' is needed")
+        if self.expected.consumed:
+            raise ValueError("'consumed' is found out when a run is distilled")
+        return self
+
+
 def _most(value: object) -> int | None:
     if isinstance(value, bool):
         return 0 if value else None

@@ -10,11 +10,12 @@ import re
 from collections.abc import Hashable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from replay.case.expected import Oracles
 from replay.case.model import Case
 from tracekit.canonical import JsonValue
 from tracekit.errors import CaseError
@@ -33,6 +34,7 @@ RESOLVERS = (
 _LONE = re.compile(r"[\ud800-\udfff]")
 """Half of a character: no text that could be sent or written."""
 Path_ = tuple[Hashable, ...]
+P = TypeVar("P", bound=BaseModel)
 
 
 class _Loader(yaml.SafeLoader):
@@ -60,6 +62,25 @@ def read_case(path: str | Path) -> Case:
     Raises:
         CaseError: it cannot be read, or is no case; with line and column where there are any.
     """
+    return parse_case(_text_of(path), path=str(path))
+
+
+def parse_case(text: str, *, path: str = "<case>") -> Case:
+    """Read a case from its text; see ``read_case``."""
+    return _parsed(Case, text, path, what="no case: a mapping with 'format' and 'name'")
+
+
+def read_oracles(path: str | Path) -> Oracles:
+    """Read a file that says what is expected, as a case does: ``expected`` and ``budgets``.
+
+    Raises:
+        CaseError: as for ``read_case``.
+    """
+    what = "no list of oracles: a mapping with 'expected' or 'budgets'"
+    return _parsed(Oracles, _text_of(path), str(path), what=what)
+
+
+def _text_of(path: str | Path) -> str:
     place = Path(path)
     try:
         with place.open("rb") as file:
@@ -69,22 +90,20 @@ def read_case(path: str | Path) -> Case:
     if len(data) > MAX_BYTES:
         raise CaseError(f"is larger than {MAX_BYTES // 2**20} MiB", path=str(path))
     try:
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise CaseError("is not UTF-8 text", path=str(path), line=line) from None
-    return parse_case(text, path=str(path))
 
 
-def parse_case(text: str, *, path: str = "<case>") -> Case:
-    """Read a case from its text; see ``read_case``."""
+def _parsed(model: type[P], text: str, path: str, *, what: str) -> P:
     data, marks = _Tree(path).read(text)
     if not isinstance(data, dict):
-        raise CaseError("is no case: a mapping with 'format' and 'name' is expected", path=path)
+        raise CaseError(f"is {what} is expected", path=path)
     try:
-        return Case.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as error:
-        raise _explained(error, data, marks, path) from None
+        raise _explained(error, data, marks, path, model) from None
 
 
 class _Tree:
@@ -159,7 +178,11 @@ def _place(node: yaml.Node) -> tuple[int, int]:
 
 
 def _explained(
-    error: ValidationError, data: JsonValue, marks: dict[Path_, tuple[int, int]], path: str
+    error: ValidationError,
+    data: JsonValue,
+    marks: dict[Path_, tuple[int, int]],
+    path: str,
+    model: type[BaseModel],
 ) -> CaseError:
     """Tell the first fault where it stands, and how many more there are."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
@@ -174,7 +197,7 @@ def _explained(
     )
     others = len({entry[0] for entry in placed}) - 1
     more = f" (and {others} more)" if others else ""
-    return CaseError(_sentence(fault, at) + more, path=path, line=line, column=column)
+    return CaseError(_sentence(fault, at, model) + more, path=path, line=line, column=column)
 
 
 def _in_file(loc: tuple[int | str, ...], data: JsonValue) -> Path_:
@@ -189,10 +212,10 @@ def _in_file(loc: tuple[int | str, ...], data: JsonValue) -> Path_:
     return tuple(at)
 
 
-def _sentence(fault: Any, at: Path_) -> str:
+def _sentence(fault: Any, at: Path_, model: type[BaseModel]) -> str:
     where, kind = ".".join(map(str, at)), fault["type"]
     if kind == "extra_forbidden":
-        names = _names_at(at[:-1])
+        names = _names_at(model, at[:-1])
         close = get_close_matches(str(at[-1]), names, n=1)
         meant = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"
         return f"there is no field {where!r}; {meant}"
@@ -205,9 +228,9 @@ def _sentence(fault: Any, at: Path_) -> str:
     return f"{where}: {said}" if where else said
 
 
-def _names_at(at: Path_) -> list[str]:
-    """The names of the fields that may stand at a place of a case."""
-    models: list[type[BaseModel]] = [Case]
+def _names_at(model: type[BaseModel], at: Path_) -> list[str]:
+    """The names of the fields that may stand at a place of a file."""
+    models: list[type[BaseModel]] = [model]
     for part in at:
         if isinstance(part, str):
             fields = [model.model_fields.get(part) for model in models]

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from replay.case import Case, Expected, ModelScript, Reply, Source
+from replay.case import Case, Expected, Source
 from replay.caserun import CaseResult, CaseRunner
 from replay.distill import question
+from replay.distill.beginning import whole_run
 from replay.distill.describing import comments_on, count_parts, notes_on, with_short_ids
-from replay.distill.draft import Draft, draft_of
+from replay.distill.draft import Draft
 from replay.distill.emission import (
     Comments,
     check_folder,
@@ -23,15 +24,16 @@ from replay.distill.emission import (
 )
 from replay.distill.judge import Judge, Target, key_of, offending_call, seen_before
 from replay.distill.outcome import DistillResult, Extent
+from replay.distill.passing import passing_script
 from replay.distill.problem import Budget
 from replay.distill.proof import (
     check_it_means_something,
-    passing_script,
     script_of,
 )
 from replay.distill.provenance import Flow, flow_into
-from replay.distill.question import Choice, Wish
+from replay.distill.question import Wish
 from replay.distill.reducing import Progress, Reduction, reduce_draft
+from replay.distill.sightings import Choice
 from replay.oracles import OracleFinding
 from replay.replayer import ReplayOptions, check_replayable, importable
 from tracekit import conditions
@@ -77,6 +79,7 @@ def distill_run(
     planner: str | object,
     fixed: str | object | None = None,
     failing: Sequence[str] = (),
+    reference: str | None = None,
     store: str | Path | Store | None = None,
     options: DistillOptions | None = None,
     progress: Progress | None = None,
@@ -88,6 +91,8 @@ def distill_run(
         planner: The planner that fails.
         fixed: One that does right; without it the case says that the fix is unproven.
         failing: What is wrong, where the options do not say: ``forbid:TOOL``, ``error:CLASS`` …
+        reference: A recorded run that went right: what only one of the two writes is the failure,
+            where the options do not say.
         store: The store, or its path; default ``$TRACEKIT_STORE``, else ``.tracekit``.
         options: Which failure, who answers prompts, how much it may cost, where to write.
         progress: Told of each candidate.
@@ -105,7 +110,10 @@ def distill_run(
     if failing:
         chosen = replace(chosen, wish=replace(chosen.wish, failing=tuple(failing)))
     record = kept.trajectory(kept.resolve(run_id))
-    return distill_record(record, planner=planner, fixed=fixed, options=chosen, progress=progress)
+    right = None if reference is None else kept.trajectory(kept.resolve(reference))
+    return distill_record(
+        record, planner=planner, fixed=fixed, options=chosen, reference=right, progress=progress
+    )
 
 
 def distill_record(
@@ -114,13 +122,14 @@ def distill_record(
     planner: str | object,
     fixed: str | object | None = None,
     options: DistillOptions | None = None,
+    reference: Trajectory | None = None,
     progress: Progress | None = None,
 ) -> DistillResult:
     """Reduce a run that is at hand; see ``distill_run``."""
     chosen = options or DistillOptions()
     if chosen.out is not None:
         check_folder(chosen.out)
-    return _Work(record, planner, fixed, chosen).distilled(progress)
+    return _Work(record, planner, fixed, chosen, reference).distilled(progress)
 
 
 class _Work:
@@ -132,8 +141,10 @@ class _Work:
         planner: str | object,
         fixed: str | object | None,
         options: DistillOptions,
+        reference: Trajectory | None,
     ) -> None:
         self.record = record
+        self.reference = reference
         self.planner = planner
         self.fixed = fixed
         self.options = options
@@ -144,8 +155,15 @@ class _Work:
     def distilled(self, progress: Progress | None) -> DistillResult:
         began = conditions.monotonic_ns()
         with self._runners() as (failing, fixed):
-            start = self._start(failing)
-            judge = self._judge(start, failing, fixed)
+            check_replayable(self.record, deciding=failing.deciding)
+            start, remarks = whole_run(
+                self.record,
+                deciding=failing.deciding,
+                model=self.options.model,
+                script=self.options.script,
+            )
+            self.remarks += remarks
+            start, judge = self._judge(start, failing, fixed)
             if not judge(start):
                 raise DistillError(
                     f"the whole run is no case: {judge.notes[key_of(start)]}",
@@ -202,46 +220,26 @@ class _Work:
 
     # --- before -----------------------------------------------------------------------------------
 
-    def _start(self, failing: CaseRunner) -> Draft:
-        """The whole run as a case."""
-        check_replayable(self.record, deciding=failing.deciding)
-        model: Any = None
-        if self.options.model == "live":
-            model = "live"
-        elif self.options.model == "scripted":
-            model = ModelScript(script=self.options.script)
-        elif not failing.deciding and (replies := _replies(self.record)):
-            model = ModelScript(replies=replies)
-            self.remarks.append(
-                "the model is the recorded one, which answers recorded prompts only, so nothing "
-                "inside what it is shown can be left out: use --model live or --model scripted"
-            )
-        return draft_of(
-            self.record,
-            kind="decide" if failing.deciding else "agent",
-            layer=self._layer(failing, model),
-            model=model,
-        )
-
-    def _layer(self, failing: CaseRunner, model: Any) -> str:
-        if model == "live":
-            return "live model"
-        if isinstance(model, ModelScript):
-            return f"planner with {'scripted' if model.script else 'recorded'} model"
-        return "planner"
-
-    def _judge(self, start: Draft, failing: CaseRunner, fixed: CaseRunner | None) -> Judge:
+    def _judge(
+        self, start: Draft, failing: CaseRunner, fixed: CaseRunner | None
+    ) -> tuple[Draft, Judge]:
         """Find out which failure is meant, and that it always happens."""
-        bare = question.bare(start.case)
-        seen = self._run(failing, bare)
-        right = self._run(fixed, bare) if fixed else None
+        wish = self.options.wish
+        asked = question.asked(start.case, wish)
+        seen = self._run(failing, asked)
+        right = self._run(fixed, asked) if fixed else None
         choice, *others = question.choose(
-            self.options.wish, seen, right, writes=start.writes | self._new_writes(seen)
+            wish,
+            seen,
+            right,
+            writes=start.writes | self._new_writes(seen),
+            reference=self.reference,
         )
-        if others and not self.options.wish.says_something:
+        if others and not wish.says_something:
             names = ", ".join(other.name for other in others)
             self.remarks.append(f"also seen, for a case of its own with --signature: {names}")
         expected = question.strengthened(choice.expected, seen, right, offending=choice.key)
+        start = start.but(budgets=choice.budgets)
         case = start.case.model_copy(update={"expected": expected})
         full, found = self._always(failing, case, choice)
         passed = self._passing(fixed, case) if fixed else None
@@ -265,7 +263,7 @@ class _Work:
         judge.know(failing, full)
         if fixed is not None and passed is not None:
             judge.know(fixed, passed)
-        return judge
+        return start, judge
 
     def _new_writes(self, seen: CaseResult) -> set[str]:
         """Tools that may write and that the run knows nothing of."""
@@ -280,7 +278,7 @@ class _Work:
         """Run the planner several times on the whole case; it has to fail each time alike."""
         tries = _TRIES_LIVE if self.options.model == "live" else _TRIES
         results = [self._run(failing, case) for _ in range(tries)]
-        found = [_finding(result, choice) for result in results]
+        found = [next(filter(choice.fits, result.findings), None) for result in results]
         kept = [finding for finding in found if finding is not None]
         if not kept:
             raise DistillError(
@@ -290,7 +288,10 @@ class _Work:
             )
         if len(kept) < len(found) or len({finding.signature for finding in kept}) > 1:
             more = 0 if self.options.model == "live" else _RATE_TRIES - tries
-            found += [_finding(self._run(failing, case), choice) for _ in range(more)]
+            found += [
+                next(filter(choice.fits, self._run(failing, case).findings), None)
+                for _ in range(more)
+            ]
             often = sum(finding is not None for finding in found)
             raise DistillError(
                 f"{failing.planner_name} is flaky {often}/{len(found)}: it fails only sometimes on "
@@ -337,7 +338,7 @@ class _Work:
             raise DistillError(
                 f"flaky: in a fresh process {right.planner} does not pass any more: {right.verdict}"
             )
-        green = passing_script(seen, expected, found)
+        green = passing_script(seen, found)
         scripts = [script_of(seen), green if right is None else script_of(right)]
         check_it_means_something(
             case, self.options.replay, green=None if right else green, scripts=scripts
@@ -363,22 +364,6 @@ class _Work:
         }
         data = best.case.model_copy(update=fields).as_data()
         return Case.model_validate(data)
-
-
-def _finding(result: CaseResult, choice: Choice) -> OracleFinding | None:
-    for found in result.findings:
-        about = (found.tool, found.error, found.pointer)
-        if found.oracle == choice.oracle and (choice.key is None or choice.key in about):
-            return found
-    return None
-
-
-def _replies(record: Trajectory) -> tuple[Reply, ...]:
-    return tuple(
-        Reply(value=model.reply.value, prompt=model.prompt_hash)
-        for model in record.model_calls
-        if model.covered_by is None and model.reply.state == "captured"
-    )
 
 
 def _extent(draft: Draft) -> Extent:

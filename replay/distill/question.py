@@ -1,26 +1,27 @@
 """Which failure is meant: what the case will expect, and the reason for which it must fail.
 
-A run can fail in several ways. The user says which one, or a planner that does right shows it, or
-exactly one is seen; otherwise nothing is guessed, and what was seen is listed.
+A run can fail in several ways. The user says which one, or a planner or a run that went right shows
+it, or exactly one is seen; otherwise nothing is guessed, and what was seen is listed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from replay.case import AnswerRule, CallPattern, Case, Expected
-from replay.case.schema import same
+from replay.case import AnswerRule, Case, Expected, Oracles
 from replay.caserun import CaseResult
-from tracekit.canonical import JsonValue, json_text
+from replay.distill.sightings import ENDINGS, Choice, calls_of, seen, told_apart, written
 from tracekit.errors import DistillError
-from tracekit.trajectory import Call
+from tracekit.trajectory import Call, Trajectory
 
-FORMS = "forbid:TOOL, require:TOOL, repeat:TOOL, answer:TEXT, error:CLASS, wall:KIND, loop"
-_LOOP = 2
-"""How often a failed call is made again before it is taken for a loop."""
-_ENDINGS = ("error", "loop", "wall")
+FORMS = (
+    "forbid:TOOL, require:TOOL, repeat:TOOL, idle:TOOL, answer:TEXT, error:CLASS, wall:KIND, loop"
+)
+_SAY = (
+    "say what it must not or must do: --forbid TOOL, --require TOOL, --answer-contains TEXT, "
+    "--expect FILE"
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Wish:
     """Texts that must stand in the answer."""
     failing: tuple[str, ...] = ()
     """Failures by their names, as in ``--signature``: ``forbid:TOOL``, ``error:CLASS`` …"""
+    oracles: Oracles | None = None
+    """All that is expected; one thing of it is not met."""
 
     @property
     def says_something(self) -> bool:
@@ -42,22 +45,21 @@ class Wish:
         return bool(self.forbid or self.require or self.answer_contains or self.failing)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """One failure that can be meant."""
-
-    name: str
-    """As in ``--signature``."""
-    what: str
-    """What was seen, for a person."""
-    expected: Expected
-    oracle: str
-    key: str | None = None
-    """Tool, class or text that the finding must be about; None where any will do."""
+def asked(case: Case, wish: Wish) -> Case:
+    """The case as it is run to see what a planner does, and what of the user's oracles it meets."""
+    oracles = wish.oracles
+    if oracles is None:
+        return case.model_copy(update={"expected": Expected()})
+    return case.model_copy(update={"expected": oracles.expected, "budgets": oracles.budgets})
 
 
 def choose(
-    wish: Wish, failing: CaseResult, fixed: CaseResult | None, *, writes: frozenset[str]
+    wish: Wish,
+    failing: CaseResult,
+    fixed: CaseResult | None,
+    *,
+    writes: frozenset[str],
+    reference: Trajectory | None = None,
 ) -> tuple[Choice, ...]:
     """Say which failure is meant; the first, and others that were seen beside it.
 
@@ -66,60 +68,119 @@ def choose(
         failing: What the failing planner did on the whole run.
         fixed: What the one that does right did, where there is one.
         writes: Tools that may write.
+        reference: A recorded run that went right, where there is one.
 
     Raises:
         DistillError: nothing was seen, or several things, and none was chosen.
     """
-    seen = tuple(_seen(failing, writes))
+    if wish.oracles is not None:
+        return _unmet(wish, wish.oracles, failing)
+    found = tuple(seen(failing, writes))
     if wish.says_something:
-        return _wished(wish, seen)
+        return _wished(wish, found)
     if fixed is not None:
-        return _shown_by(failing, fixed, seen, writes)
-    strong = [choice for choice in seen if not choice.name.startswith("forbid:")]
-    strong += [c for c in seen if c.name.startswith("forbid:") and c.what.startswith("refused")]
+        return _shown_by(failing, fixed, found, writes)
+    if reference is not None:
+        return _differs(failing, reference, found, writes)
+    strong = [choice for choice in found if not choice.name.startswith("forbid:")]
+    strong += [c for c in found if c.name.startswith("forbid:") and c.what.startswith("refused")]
     if len(strong) == 1:
         return tuple(strong)
-    if not strong and len(seen) == 1 and _times(failing, seen[0]) == 1:
-        return seen
-    if not seen:
+    if not strong and len(found) == 1 and _times(failing, found[0]) == 1:
+        return found
+    if not found:
         raise DistillError(
-            f"{failing.planner} does not fail on the whole run: {did(failing)}",
-            hint="say what it must not or must do: --forbid TOOL, --require TOOL, "
-            "--answer-contains TEXT",
+            f"{failing.planner} does not fail on the whole run: {did(failing)}", hint=_SAY
         )
-    listed = "\n".join(f"    --signature {choice.name:<24} {choice.what}" for choice in seen)
     what = "it is not known what is wrong" if not strong else "several failures are seen"
-    raise DistillError(f"{what} with the run; choose what the case is about:\n{listed}")
+    raise DistillError(f"{what} with the run; {_listed(found)}")
+
+
+def _listed(choices: Iterable[Choice]) -> str:
+    lines = [f"    --signature {_quoted(choice.name):<24} {choice.what}" for choice in choices]
+    return "\n".join(["choose what the case is about:", *lines])
+
+
+def _quoted(name: str) -> str:
+    return f"'{name}'" if " " in name else name
+
+
+def _unmet(wish: Wish, oracles: Oracles, failing: CaseResult) -> tuple[Choice, ...]:
+    """What of the user's oracles the run does not meet."""
+    found: dict[str, Choice] = {}
+    for finding in failing.findings:
+        about = finding.tool or finding.pointer or finding.error
+        name = f"{finding.oracle}:{about}" if about else finding.oracle
+        expected = oracles.expected
+        found.setdefault(
+            name, Choice(name, finding.text, expected, finding.oracle, about, oracles.budgets)
+        )
+    if not found:
+        raise DistillError(
+            f"{failing.planner} meets all that is expected of it on the whole run: {did(failing)}",
+            hint="what is wrong is not among it",
+        )
+    if wish.failing:
+        if strange := [name for name in wish.failing if name not in found]:
+            raise DistillError(f"{strange[0]!r} is not seen; {_listed(found.values())}")
+        return tuple(found[name] for name in wish.failing)
+    own = [choice for choice in found.values() if choice.oracle not in ENDINGS]
+    if len(found) == 1 or len(own) == 1:
+        return (*own, *(c for c in found.values() if c.oracle in ENDINGS))
+    raise DistillError(f"several things that are expected are not met; {_listed(found.values())}")
 
 
 def _shown_by(
-    failing: CaseResult, fixed: CaseResult, seen: tuple[Choice, ...], writes: frozenset[str]
+    failing: CaseResult, fixed: CaseResult, found: tuple[Choice, ...], writes: frozenset[str]
 ) -> tuple[Choice, ...]:
     """What only the failing planner does: first the writes, then how it ends."""
-    also = {choice.name for choice in _seen(fixed, writes)}
-    ends = [c for c in seen if c.oracle != "forbidden_tools" and c.name not in also]
-    only = (*_only_by(failing, fixed, writes), *ends)
+    also = {choice.name for choice in seen(fixed, writes)}
+    ends = [c for c in found if c.oracle != "forbidden_tools" and c.name not in also]
+    apart = told_apart(failing, calls_of(fixed), writes, right_name=fixed.planner)
+    only = _first_added((*apart, *ends))
     if not only:
         raise DistillError(
             f"on the whole run {failing.planner} and {fixed.planner} make the same writes, so it "
             "is not known what is wrong",
-            hint="say what it is: --forbid TOOL, --require TOOL, --answer-contains TEXT",
+            hint=_SAY,
         )
     return only
 
 
-def _wished(wish: Wish, seen: tuple[Choice, ...]) -> tuple[Choice, ...]:
+def _differs(
+    failing: CaseResult, reference: Trajectory, found: tuple[Choice, ...], writes: frozenset[str]
+) -> tuple[Choice, ...]:
+    """What the run does that the one that went right does not, and the other way round."""
+    right: Sequence[Call] = reference.calls
+    also = writes | {call.tool for call in right if call.writes}
+    name = f"run {reference.run_id}"
+    ends = [c for c in found if c.oracle in ENDINGS]
+    only = _first_added((*told_apart(failing, right, also, right_name=name), *ends))
+    if not only:
+        raise DistillError(
+            f"{failing.planner} makes the same writes as {name}, so it is not known what is wrong",
+            hint=_SAY,
+        )
+    return only
+
+
+def _first_added(choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
+    """What was done comes before what was left out: it is what the incident is about."""
+    return tuple(sorted(choices, key=lambda choice: choice.oracle == "required_tools"))
+
+
+def _wished(wish: Wish, found: tuple[Choice, ...]) -> tuple[Choice, ...]:
     names = [*(f"forbid:{tool}" for tool in wish.forbid)]
     names += [f"require:{tool}" for tool in wish.require]
     names += [f"answer:{text}" for text in wish.answer_contains]
     names += wish.failing
-    choices = tuple(_named(name, seen) for name in names)
+    choices = tuple(_named(name, found) for name in names)
     expected = _joined([choice.expected for choice in choices])
-    return tuple(Choice(c.name, c.what, expected, c.oracle, c.key) for c in choices)
+    return tuple(replace(choice, expected=expected) for choice in choices)
 
 
-def _named(name: str, seen: tuple[Choice, ...]) -> Choice:
-    for choice in seen:
+def _named(name: str, found: tuple[Choice, ...]) -> Choice:
+    for choice in found:
         if choice.name == name:
             return choice
     kind, _, rest = name.partition(":")
@@ -131,6 +192,8 @@ def _named(name: str, seen: tuple[Choice, ...]) -> Choice:
                 return Choice(name, "", Expected(required_tools=(rest,)), "required_tools", rest)
             case "repeat":
                 return Choice(name, "", Expected(no_repeat=True), "no_repeat", rest)
+            case "idle":
+                return Choice(name, "", Expected(no_news=True), "no_news", rest)
             case "answer":
                 rule = AnswerRule(contains=(rest,))
                 return Choice(name, "", Expected(answer=rule), "answer", rest)
@@ -141,73 +204,9 @@ def _named(name: str, seen: tuple[Choice, ...]) -> Choice:
     raise DistillError(f"the signature {name!r} is none of: {FORMS}")
 
 
-def _seen(failing: CaseResult, writes: frozenset[str]) -> Iterator[Choice]:
-    for found in failing.findings:
-        if found.oracle in _ENDINGS:
-            name = found.oracle if not found.error else f"{found.oracle}:{found.error}"
-            yield Choice(name, found.text, Expected(), found.oracle, found.error)
-    yield from _repeated(failing)
-    unmatched = [step.name for step in failing.unmatched]
-    calls = [call for call in _calls(failing) if call.tool in writes]
-    for tool in dict.fromkeys(call.tool for call in calls):
-        first = next(call for call in calls if call.tool == tool)
-        how = "refused, not in the run" if tool in unmatched else "made"
-        many = len({_written(call) for call in calls if call.tool == tool})
-        more = f", and {many - 1} more of it" if many > 1 else ""
-        what = f"{how}: {_written(first)} in decision {first.decision}{more}"
-        expected = Expected(forbidden_tools=(tool,))
-        yield Choice(f"forbid:{tool}", what, expected, "forbidden_tools", tool)
-
-
 def _times(failing: CaseResult, choice: Choice) -> int:
     """How many different calls the choice may be about."""
-    return len({_written(call) for call in _calls(failing) if call.tool == choice.key})
-
-
-def _repeated(failing: CaseResult) -> Iterator[Choice]:
-    """Failed calls that were made again and again; one retry is no loop."""
-    failed: dict[str, int] = {}
-    for call in _calls(failing):
-        key = _written(call)
-        if key in failed:
-            failed[key] += 1
-            if failed[key] == _LOOP:
-                what = f"made again after {_LOOP} errors: {key} in decision {call.decision}"
-                expected = Expected(no_repeat=_LOOP - 1)
-                yield Choice(f"repeat:{call.tool}", what, expected, "no_repeat", call.tool)
-        if call.observation.is_error:
-            failed.setdefault(key, 0)
-
-
-def _only_by(failing: CaseResult, fixed: CaseResult, writes: frozenset[str]) -> Iterator[Choice]:
-    """Writes that only the failing planner proposes, in the order of proposing."""
-    right = _calls(fixed)
-    done: set[str] = set()
-    for call in _calls(failing):
-        if call.tool not in writes or call.tool in done:
-            continue
-        others = [other for other in right if other.tool == call.tool]
-        if any(same(other.arguments, call.arguments) for other in others):
-            continue
-        done.add(call.tool)
-        pattern: str | CallPattern = call.tool
-        if others:
-            pattern = CallPattern(tool=call.tool, arguments=_distinct(call, others))
-        what = f"only {failing.planner} proposes {_written(call)}, in decision {call.decision}"
-        expected = Expected(forbidden_tools=(pattern,))
-        yield Choice(f"forbid:{call.tool}", what, expected, "forbidden_tools", call.tool)
-
-
-def _distinct(call: Call, others: list[Call]) -> dict[str, JsonValue]:
-    """The arguments that no call of the right planner shares; all, where each one is shared."""
-    assert isinstance(call.arguments, Mapping)
-    shared: Any = [other.arguments for other in others if isinstance(other.arguments, Mapping)]
-    own = {
-        name: value
-        for name, value in call.arguments.items()
-        if not any(name in other and same(other[name], value) for other in shared)
-    }
-    return own or dict(call.arguments)
+    return len({written(call) for call in calls_of(failing) if call.tool == choice.key})
 
 
 def strengthened(
@@ -224,17 +223,12 @@ def strengthened(
         return expected.model_copy(update={"answer": rule})
     if expected.answer or expected.required_tools:
         return expected
-    if any(found.oracle in _ENDINGS for found in right.findings):
+    if any(found.oracle in ENDINGS for found in right.findings):
         return expected.model_copy(update={"answer": AnswerRule()})
-    calls = [call for call in _calls(right)[1:] if call.tool != offending]
+    calls = [call for call in calls_of(right)[1:] if call.tool != offending]
     if not calls:
         return expected
     return expected.model_copy(update={"required_tools": (calls[-1].tool,)})
-
-
-def bare(case: Case) -> Case:
-    """The case as it is run only to see what a planner does."""
-    return case.model_copy(update={"expected": Expected()})
 
 
 def _joined(parts: list[Expected]) -> Expected:
@@ -244,20 +238,12 @@ def _joined(parts: list[Expected]) -> Expected:
         required_tools=tuple(tool for part in parts for tool in part.required_tools),
         answer=AnswerRule(contains=contains) if contains else None,
         no_repeat=next((part.no_repeat for part in parts if part.no_repeat), False),
+        no_news=next((part.no_news for part in parts if part.no_news), False),
     )
-
-
-def _calls(result: CaseResult) -> tuple[Call, ...]:
-    return result.trajectory.calls if result.trajectory is not None else ()
-
-
-def _written(call: Call) -> str:
-    text = f"{call.tool} {json_text(call.arguments)}"
-    return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 def did(result: CaseResult) -> str:
     """Say in a few words what a planner did."""
-    calls = ", ".join(dict.fromkeys(call.tool for call in _calls(result)))
+    calls = ", ".join(dict.fromkeys(call.tool for call in calls_of(result)))
     ended = f", and is {result.verdict}" if result.verdict.kind == "inconclusive" else ""
     return (f"it called {calls}" if calls else "it called nothing") + ended

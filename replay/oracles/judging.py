@@ -187,9 +187,22 @@ def _budgets(budgets: Budgets, outcome: Outcome) -> Iterator[OracleFinding]:
     ):
         most, spent = getattr(budgets, name), used[name]
         if most is not None and spent is not None and spent > most:
+            over = _first_over(name, int(most), outcome)
             yield OracleFinding(
-                "budgets", f"it used {spent:g} {unit}, at most {most:g} allowed", error=name
+                "budgets",
+                f"it used {spent:g} {unit}, at most {most:g} allowed",
+                error=name,
+                decision=over.decision if over else None,
+                event_id=over.event_id if over else None,
             )
+
+
+def _first_over(budget: str, most: int, outcome: Outcome) -> Call | None:
+    """The first call that the budget had no room for, where it counts calls or decisions."""
+    if budget == "calls":
+        return outcome.calls[most]
+    over = (call for call in outcome.calls if call.decision > most)
+    return next(over, None) if budget == "steps" else None
 
 
 def usage(outcome: Outcome) -> dict[str, float | None]:

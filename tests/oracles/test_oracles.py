@@ -212,8 +212,8 @@ def test_budgets_are_counted_in_the_run_and_left_alone_where_it_does_not_say() -
     run = outcome([call("a"), call("a")], asked=reply, elapsed_s=5.5)
     low = {"steps": 1, "calls": 1, "seconds": 5, "tokens": 800, "cost_usd": 0.1}
     assert texts({}, run, low) == [
-        "it used 2 decisions, at most 1 allowed",
         "it used 2 tool calls, at most 1 allowed",
+        "it used 2 decisions, at most 1 allowed",
         "it used 5.5 seconds, at most 5 allowed",
         "it used 900 tokens, at most 800 allowed",
         "it used 0.5 USD, at most 0.1 allowed",

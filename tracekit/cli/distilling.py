@@ -39,6 +39,12 @@ if TYPE_CHECKING:
     "--signature", multiple=True, metavar="NAME", help="A failure that was seen, by its name."
 )
 @click.option(
+    "--expect",
+    metavar="FILE",
+    help="All that is expected: 'expected' and 'budgets' as in a case; one thing is not met.",
+)
+@click.option("--reference", metavar="RUN", help="A recorded run of the same task that went right.")
+@click.option(
     "--model",
     type=click.Choice(["recorded", "live", "scripted"]),
     default="recorded",
@@ -73,6 +79,7 @@ def distill(
     run_id: str,
     planner: str,
     fixed: str | None,
+    reference: str | None,
     out: str,
     store: str,
     as_json: bool,
@@ -81,9 +88,10 @@ def distill(
     """Reduce a failing run to the smallest case that fails for the same reason.
 
     The planner is run on smaller and smaller parts of what the run showed it; nothing is executed.
-    What the case is about is said with --forbid, --require or --answer-contains, or shown by a
-    planner that does right (--fixed), or is the one failure that is seen. The result is a file that
-    pytest runs. Interrupted or out of budget, the best case so far is written, marked not minimal.
+    What the case is about is said with --forbid, --require, --answer-contains or --expect, or shown
+    by a planner (--fixed) or a run (--reference) that does right, or is the one failure that is
+    seen. The result is a file that pytest runs. Interrupted or out of budget, the best case so far
+    is written, marked not minimal.
 
     Exits with 0 if a case was written, 2 if there is none.
 
@@ -104,6 +112,7 @@ def distill(
             run_id,
             planner=planner,
             fixed=fixed,
+            reference=reference,
             store=opened,
             options=_options(out=Path(out), **chosen),
             progress=shown,
@@ -136,6 +145,7 @@ def _options(
     require: tuple[str, ...],
     answer_contains: tuple[str, ...],
     signature: tuple[str, ...],
+    expect: str | None,
     model: Any,
     script: str | None,
     budget_calls: int | None,
@@ -144,14 +154,19 @@ def _options(
     timeout: float,
     name: str | None,
 ) -> DistillOptions:
+    from replay.case import read_oracles
     from replay.distill import Budget, DistillOptions, Wish
     from replay.isolation import Limits
     from replay.replayer import ReplayOptions
 
+    if expect is not None and (forbid or require or answer_contains):
+        raise UsageError("--expect says all that is expected; leave out --forbid and the like")
     if (model == "scripted") != (script is not None):
         raise UsageError("--model scripted and --script MOD:OBJ go together")
     return DistillOptions(
-        wish=Wish(forbid, require, answer_contains, signature),
+        wish=Wish(
+            forbid, require, answer_contains, signature, read_oracles(expect) if expect else None
+        ),
         model=model,
         script=script,
         budget=Budget(budget_calls, budget_seconds),

@@ -1,0 +1,54 @@
+"""Where a reduction begins: the whole run as a draft, and who answers its prompts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replay.case import ModelScript, Reply
+from replay.distill.draft import Draft, draft_of
+from tracekit.trajectory import Trajectory
+
+
+def whole_run(
+    record: Trajectory, *, deciding: bool, model: str, script: str | None
+) -> tuple[Draft, list[str]]:
+    """Return the run as a draft, and what its user should know of it.
+
+    Args:
+        record: The run.
+        deciding: Whether the planner decides on a history, and is not the agent itself.
+        model: ``recorded``, ``live`` or ``scripted``.
+        script: ``MOD:OBJ`` of the function that answers, for ``scripted``.
+    """
+    remarks: list[str] = []
+    chosen: Any = None
+    if model == "live":
+        chosen = "live"
+    elif model == "scripted":
+        chosen = ModelScript(script=script)
+    elif not deciding and (replies := _replies(record)):
+        chosen = ModelScript(replies=replies)
+        remarks.append(
+            "the model is the recorded one, which answers recorded prompts only, so nothing "
+            "inside what it is shown can be left out: use --model live or --model scripted"
+        )
+    draft = draft_of(
+        record, kind="decide" if deciding else "agent", layer=_layer(chosen), model=chosen
+    )
+    return draft, remarks
+
+
+def _layer(model: Any) -> str:
+    if model == "live":
+        return "live model"
+    if isinstance(model, ModelScript):
+        return f"planner with {'scripted' if model.script else 'recorded'} model"
+    return "planner"
+
+
+def _replies(record: Trajectory) -> tuple[Reply, ...]:
+    return tuple(
+        Reply(value=model.reply.value, prompt=model.prompt_hash)
+        for model in record.model_calls
+        if model.covered_by is None and model.reply.state == "captured"
+    )
