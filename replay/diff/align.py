@@ -1,91 +1,149 @@
 """The cheapest alignment of two rows of steps.
 
-Exact dynamic programming, never cut. Common ends are stripped first, which cannot make it dearer:
-equal steps cost nothing together and changes obey the triangle inequality. One row of the table is
-three vector operations, since the cheapest way to reach a cell from the left is a running minimum.
-The table is filled from the end, so that of several cheapest alignments the one that pairs steps
-earliest is read off.
+Exact, never cut, in bounded memory. Equal steps that a longest common subsequence pairs are taken
+for granted where it is proved that every cheapest alignment pairs them (``windows``); the windows
+that are left are aligned by dynamic programming (``table``). So the work grows with what differs,
+and only for rows that share little with the product of their lengths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from rapidfuzz.distance import LCSseq, MatchingBlock
 
-from replay.diff.costs import Table, table
+from replay.diff.costs import APART, LEAST, change
+from replay.diff.rising import longest_rising
+from replay.diff.rows import Row
 from replay.diff.steps import Declared, Step
+from replay.diff.table import ADD, PAIR, REMOVE, Move, solve
+from replay.diff.windows import EDGE, Detours, Gap
 
-_PAIR, _REMOVE = 1, 2
+_BITS = 4_000_000_000
+"""A common subsequence is looked for in so many bits at most; beyond, steps that occur once."""
+_MOST = 0.8
+"""Where more than this share has no equal in order, there is little to take for granted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Which step stands beside which; None where there is no counterpart."""
+    """Which step stands beside which."""
 
     cost: int
     """In thousandths."""
-    pairs: tuple[tuple[int | None, int | None], ...]
-    """Positions in the two rows, in an order that both rows agree with."""
+    parts: tuple[tuple[int, int, int, tuple[Move, ...]], ...]
+    """From a step of the left and one of the right: how many pairs of equals, then which moves."""
     cells: int = 0
-    """How many cells of the table were filled."""
+    """How many cells of tables were filled."""
+    held: int = 0
+    """How many of them were in memory at once."""
+
+    @property
+    def pairs(self) -> tuple[tuple[int | None, int | None], ...]:
+        """Positions in the two rows, in an order that both agree with; None without counterpart."""
+        return tuple(self._pairs())
+
+    def _pairs(self) -> Iterator[tuple[int | None, int | None]]:
+        for row, column, equal, moves in self.parts:
+            yield from zip(range(row, row + equal), range(column, column + equal), strict=True)
+            row, column = row + equal, column + equal
+            for move in moves:
+                yield (None if move == ADD else row, None if move == REMOVE else column)
+                row += move != ADD
+                column += move != REMOVE
 
 
-def align(left: Sequence[Step], right: Sequence[Step], rules: Mapping[str, Declared]) -> Alignment:
+def align(
+    left: Row | Sequence[Step], right: Row | Sequence[Step], rules: Mapping[str, Declared]
+) -> Alignment:
     """Align two rows at the lowest cost."""
-    head = 0
-    shorter = min(len(left), len(right))
-    while head < shorter and left[head].letter == right[head].letter:
-        head += 1
-    tail = 0
-    while tail < shorter - head and left[-1 - tail].letter == right[-1 - tail].letter:
-        tail += 1
-    ours, theirs = left[head : len(left) - tail], right[head : len(right) - tail]
-    costs = table(ours, theirs, rules)
-    cost, middle = _fill(costs, len(ours), len(theirs))
-    pairs: list[tuple[int | None, int | None]] = [(at, at) for at in range(head)]
-    for one, two in middle:
-        pairs.append((None if one is None else one + head, None if two is None else two + head))
-    pairs += [(len(left) - back, len(right) - back) for back in range(tail, 0, -1)]
-    return Alignment(cost, tuple(pairs), cells=len(ours) * len(theirs))
+    ours = left if isinstance(left, Row) else Row(left)
+    theirs = right if isinstance(right, Row) else Row(right)
+    if ours.letters == theirs.letters:
+        return Alignment(0, ((0, 0, len(ours), ()),))
+    return _Aligner(ours, theirs, rules).aligned()
 
 
-def _fill(costs: Table, rows: int, columns: int) -> tuple[int, list[tuple[int | None, int | None]]]:
-    """Fill the table from its end; return the lowest cost and the way through."""
-    # adding[j]: the cost of all that the right has from j on
-    adding = np.concatenate([np.cumsum(costs.add[::-1])[::-1], [0]]).astype(np.int64)
-    below = adding.copy()
-    moves: NDArray[np.uint8] = np.zeros((rows, columns), dtype=np.uint8)
-    for at in range(rows - 1, -1, -1):
-        removed = below + costs.remove[at]
-        paired = below[1:] + costs.row(at)
-        best = removed.copy()
-        np.minimum(best[:-1], paired, out=best[:-1])
-        # reach cell j by adding j..k-1 first: adding[j] - adding[k] + best[k], for the best k >= j
-        here = adding + np.minimum.accumulate((best - adding)[::-1])[::-1]
-        moves[at] = np.where(
-            here[:-1] == paired, _PAIR, np.where(here[:-1] == removed[:-1], _REMOVE, 0)
-        )
-        below = here
-    return int(below[0]), _read(moves, rows, columns)
+class _Aligner:
+    def __init__(self, left: Row, right: Row, rules: Mapping[str, Declared]) -> None:
+        self._left, self._right, self._rules = left, right, rules
+        lenient = frozenset([name for name, rule in rules.items() if rule.has_leeway])
+        self._detours = Detours(left, right, lenient)
+        self._cells = self._held = 0
 
+    def aligned(self) -> Alignment:
+        gaps = self._gaps()
+        for gap in gaps:
+            moves = self._solve(gap)
+            gap.floor = self._detours.floor(gap)
+            gap.edge = EDGE if moves.count(PAIR) == len(moves) else 0
+        cost = row = column = 0
+        parts = []
+        for gap in self._detours.widened(gaps):
+            moves = gap.moves or self._solve(gap)
+            cost += gap.cost
+            parts.append((row, column, gap.top - row, tuple(moves)))
+            row, column = gap.bottom, gap.stop
+        parts.append((row, column, len(self._left) - row, ()))
+        return Alignment(cost, tuple(parts), self._cells, self._held)
 
-def _read(moves: NDArray[np.uint8], rows: int, columns: int) -> list[tuple[int | None, int | None]]:
-    way: list[tuple[int | None, int | None]] = []
-    row = column = 0
-    while row < rows and column < columns:
-        move = moves[row, column]
-        if move == _PAIR:
-            way.append((row, column))
-            row, column = row + 1, column + 1
-        elif move == _REMOVE:
-            way.append((row, None))
-            row += 1
+    def _solve(self, gap: Gap) -> list[Move]:
+        """Align a stretch, exactly."""
+        left, right = self._left, self._right
+        removed, added = gap.bottom - gap.top, gap.stop - gap.start
+        if not removed or not added:
+            gap.cost = left.spent[gap.bottom] - left.spent[gap.top]
+            gap.cost += right.spent[gap.stop] - right.spent[gap.start]
+            gap.moves = [REMOVE] * removed + [ADD] * added
+            return gap.moves
+        if removed == added == 1:
+            cost = change(left.steps[gap.top], right.steps[gap.start], self._rules)
+            if cost < APART:
+                self._cells += 1
+                gap.cost, gap.moves = cost, [PAIR]
+                return gap.moves
+        alone = None
+        if gap.cost:
+            alone = min(gap.cost // LEAST, (gap.cost - gap.floor) // EDGE)
+        ours, theirs = left.steps[gap.top : gap.bottom], right.steps[gap.start : gap.stop]
+        found = solve(ours, theirs, self._rules, alone=alone)
+        self._cells += found.cells
+        self._held = max(self._held, found.held)
+        gap.cost, gap.moves = found.cost, found.moves
+        return found.moves
+
+    def _gaps(self) -> list[Gap]:
+        """List the stretches between equal steps of an alignment that is easily found."""
+        ours, theirs = self._left.letters, self._right.letters
+        if len(ours) * len(theirs) > _BITS:
+            blocks = _once(ours, theirs)
         else:
-            way.append((None, column))
-            column += 1
-    way += [(at, None) for at in range(row, rows)]
-    way += [(None, at) for at in range(column, columns)]
-    return way
+            blocks = list(LCSseq.editops(ours, theirs).as_matching_blocks())
+        gaps = []
+        row = column = unpaired = 0
+        for top, start, size in blocks:
+            if top > row or start > column:
+                gaps.append(Gap(row, top, column, start))
+                unpaired += min(top - row, start - column)
+            row, column = top + size, start + size
+            if ours[top:row] != theirs[start:column]:  # two letters with one hash
+                return [Gap(0, len(ours), 0, len(theirs))]
+        if unpaired > _MOST * min(len(ours), len(theirs)):
+            return [Gap(0, len(ours), 0, len(theirs))]
+        return gaps
+
+
+def _once(ours: Sequence[str], theirs: Sequence[str]) -> list[MatchingBlock]:
+    """Pair the letters that occur once on either side, as many as are in one order."""
+    counts = Counter(ours), Counter(theirs)
+    places = {letter: at for at, letter in enumerate(theirs) if counts[1][letter] == 1}
+    pairs = [
+        (at, places[letter])
+        for at, letter in enumerate(ours)
+        if counts[0][letter] == 1 and letter in places
+    ]
+    rising = longest_rising([two for _, two in pairs])
+    found = [MatchingBlock(one, two, 1) for n, (one, two) in enumerate(pairs) if n in rising]
+    return [*found, MatchingBlock(len(ours), len(theirs), 0)]

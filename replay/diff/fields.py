@@ -7,9 +7,12 @@ taken out of a value beforehand as ignored fields are; they are applied to the l
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from replay.diff.steps import Declared, Step
-from tracekit.jsontree import Difference, differences
+from tracekit.canonical import canonical_text
+from tracekit.errors import PointerNotFound
+from tracekit.jsontree import Difference, differences, replace
 from tracekit.quantities import as_number, as_seconds
 
 
@@ -22,6 +25,18 @@ def argument_fields(
     if rule is None or not rule.has_leeway:
         return found
     return tuple(field for field in found if not _tolerated(field, rule))
+
+
+def skeleton_of(step: Step, rule: Declared) -> str:
+    """Write the arguments without the places where something is tolerated.
+
+    Where these texts differ, no tolerance makes the arguments equal.
+    """
+    value = step.arguments
+    for place in (*rule.matchers.tolerances, *rule.matchers.windows):
+        with suppress(PointerNotFound):
+            value = replace(value, place, None)
+    return canonical_text(value)
 
 
 def _tolerated(field: Difference, rule: Declared) -> bool:

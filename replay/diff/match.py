@@ -7,13 +7,13 @@ named: a longest row of pairs that both sides have in one order counts as standi
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from replay.diff.normal import Rows
 from replay.diff.order import PartialOrder
+from replay.diff.rising import longest_rising
 from replay.diff.steps import Step
 
 
@@ -114,26 +114,8 @@ def _settle(
     at = {one: position for position, one in enumerate(rows.left)}
     place = {two: position for position, two in enumerate(rows.right)}
     pairs = sorted((*still, *again), key=lambda pair: at[pair[0]])
-    standing = _longest_rising([place[two] for _, two in pairs])
+    standing = longest_rising([place[two] for _, two in pairs])
     return [Match(one, two, moved=n not in standing) for n, (one, two) in enumerate(pairs)]
-
-
-def _longest_rising(values: Sequence[int]) -> set[int]:
-    """Give the positions of a longest rising subsequence."""
-    ends: list[int] = []
-    holders: list[int] = []
-    before: list[int] = []
-    for position, value in enumerate(values):
-        slot = bisect_left(ends, value)
-        before.append(holders[slot - 1] if slot else -1)
-        ends[slot : slot + 1] = [value]
-        holders[slot : slot + 1] = [position]
-    found: set[int] = set()
-    position = holders[-1] if holders else -1
-    while position >= 0:
-        found.add(position)
-        position = before[position]
-    return found
 
 
 def regrouped(

@@ -14,8 +14,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from replay.diff.align import Alignment, align
-from replay.diff.costs import table
+from replay.diff.blocks import Prices
 from replay.diff.order import PartialOrder
 from replay.diff.steps import Declared, Step
 
@@ -63,9 +65,9 @@ def align_runs(
         alike = _alike(best, left.steps, right.steps, rules)
         there, back = dict(alike), {two: one for one, two in alike}
         ours, theirs = left_row, right_row
-        for _ in range(_ROUNDS if best.alignment.cells <= _MANY else 1):
-            led = right.linearise(_ranks(ours, right_row, back))
-            following = left.linearise(_ranks(theirs, left_row, there))
+        for turn in range(_ROUNDS if best.alignment.cells <= _MANY else 1):
+            led = right.linearise(_ranks(ours, right_row, back, early=turn == 0))
+            following = left.linearise(_ranks(theirs, left_row, there, early=turn == 0))
             readings = (
                 best,
                 _aligned(left, ours, right, led, rules),
@@ -113,9 +115,13 @@ def _aligned(
 
 
 def _ranks(
-    leader: Sequence[int], follower: Sequence[int], alike: Mapping[int, int]
+    leader: Sequence[int], follower: Sequence[int], alike: Mapping[int, int], *, early: bool
 ) -> list[tuple[float, str, int]]:
-    """Rank the follower's steps by the leader's row; those without a like keep their neighbours."""
+    """Rank the follower's steps by the leader's row.
+
+    Those without a like come as ``early`` as they may, since others may wait for them and they for
+    none, or else keep their neighbours.
+    """
     place = {step: at for at, step in enumerate(leader)}
     ranks: list[tuple[float, str, int]] = [(0.0, "", 0)] * len(follower)
     last = -1.0
@@ -124,7 +130,7 @@ def _ranks(
             last = float(place[alike[step]])
             ranks[step] = (last, "", at)
         else:
-            ranks[step] = (last + 0.5, "", at)
+            ranks[step] = (-1.0 if early else last + 0.5, "", at)
     return ranks
 
 
@@ -174,11 +180,13 @@ def _most_alike(
         return list(zip(ours, theirs, strict=False))
     if not theirs:
         return []
-    costs = table([left[one] for one in ours], [right[two] for two in theirs], rules)
+    costs = np.zeros((len(ours), len(theirs)), dtype=np.int32)
+    prices = Prices([left[one] for one in ours], [right[two] for two in theirs], rules)
+    prices.fill(range(len(ours)), range(len(theirs)), costs)
     ranked = sorted(
-        (int(cost), abs(i - k), i + k, i, one, two)
+        (cost, abs(i - k), i + k, i, one, two)
         for i, one in enumerate(ours)
-        for k, (two, cost) in enumerate(zip(theirs, costs.row(i), strict=True))
+        for k, (two, cost) in enumerate(zip(theirs, costs[i].tolist(), strict=True))
     )
     pairs: list[tuple[int, int]] = []
     used: tuple[set[int], set[int]] = set(), set()

@@ -1,15 +1,17 @@
 """A trajectory as a row of steps that can be compared: calls, what was said, users' turns.
 
 A step has a *letter*: the text of everything that counts when two steps are compared. Two steps
-with one letter are the same. What does not count is taken out here, once: the spelling of the
-arguments (defaults filled in, keys sorted, 42.0 as 42), what a read's matchers ignore, the order of
-a read's sets, a declared idempotency key of a write, and that a policy let a call through.
+with one letter are the same; two with one *action* did the same, whatever came back. What does not
+count is taken out here, once: the spelling of the arguments (defaults filled in, keys sorted, 42.0
+as 42), what a read's matchers ignore, the order of a read's sets, a declared idempotency key of a
+write, and that a policy let a call through.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from tracekit.canonical import JsonValue, canonical_text
@@ -23,7 +25,7 @@ StepKind = Literal["call", "said", "told", "turn"]
 """``said``: text beside calls. ``told``: a decision that only speaks. ``turn``: the user's."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """One thing that happened in a run."""
 
@@ -36,13 +38,20 @@ class Step:
     arguments: JsonValue
     """What the planner chose, without what does not count; for speech, the text."""
     letter: str
+    action: str
+    """The part of the letter that the planner chose: name and arguments."""
     arguments_text: str
     outcome_text: str
-    leaves: frozenset[str]
-    """Pointer and value of every leaf of the arguments, and the name."""
     effect: Effect = "pure"
     """What the tool does to the world, as both sides agree; speech does nothing to it."""
     call: Call | None = None
+
+    @cached_property
+    def leaves(self) -> frozenset[str]:
+        """Pointer and value of every leaf of the arguments; of speech, its text."""
+        if self.call is None:
+            return frozenset({self.arguments_text})
+        return frozenset(f"{place} {canonical_text(leaf)}" for place, leaf in walk(self.arguments))
 
     @property
     def family(self) -> tuple[bool, str]:
@@ -179,17 +188,17 @@ def _decision_steps(decision: Decision, rules: Mapping[str, Declared], *, start:
 
 def _speech(index: int, kind: StepKind, decision: int, content: JsonValue) -> Step:
     text = canonical_text(content)
-    speaker = "user" if kind == "turn" else "planner"
+    letter = f"{'user' if kind == 'turn' else 'planner'} {text}"
     return Step(
         index=index,
         kind=kind,
         name="(user's turn)" if kind == "turn" else "(said)",
         decision=decision,
         arguments=content,
-        letter=f"{speaker} {text}",
+        letter=letter,
+        action=letter,
         arguments_text=text,
         outcome_text="",
-        leaves=frozenset({speaker, text}),
     )
 
 
@@ -203,19 +212,17 @@ def _call(index: int, decision: int, call: Call, rule: Declared) -> Step:
     outcome = canonical_text(
         [call.observation.is_error, policy_of(call), [*sorted(call.evidence)], kept, observation]
     )
-    name = canonical_text(call.tool)
+    action = f"call {canonical_text(call.tool)} {text}"
     return Step(
         index=index,
         kind="call",
         name=call.tool,
         decision=decision,
         arguments=arguments,
-        letter=f"call {name} {text} {outcome}",
+        letter=f"{action} {outcome}",
+        action=action,
         arguments_text=text,
         outcome_text=observation,
-        leaves=frozenset(
-            {call.tool, *(f"{place} {canonical_text(leaf)}" for place, leaf in walk(arguments))}
-        ),
         effect=rule.effect,
         call=call,
     )
