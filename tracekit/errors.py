@@ -23,6 +23,7 @@
     ├── ReplayInProgress            a second in-process replay at the same time
     ├── ReplayNotPossible           the record lacks what a replay needs
     ├── CaseError                   a malformed case, gate or policy file, with line and column
+    ├── NotComparable               two sets of runs differ in what must be equal
     ├── DistillError                there is nothing to distill, or no failure to keep
     └── UsageError                  options that contradict each other
 
@@ -201,6 +202,20 @@ class CaseError(TracekitError):
         self.column = column
         place = path if line is None else f"{path}:{line}:{column or 1}"
         super().__init__(f"{place}: {message}")
+
+
+class NotComparable(TracekitError):
+    """Two sets of runs differ in what must be equal for a comparison to say anything.
+
+    Args:
+        message: What differs, and where.
+        names: Names of what differs.
+        hint: What to do about it.
+    """
+
+    def __init__(self, message: str, *, names: Sequence[str], hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.names = tuple(names)
 
 
 class DistillError(TracekitError):

@@ -20,7 +20,7 @@ def junit_xml(result: ManyResult) -> str:
     failures, passes = counts.get("fail", 0), counts.get("pass", 0)
     suite = Element(
         "testsuite",
-        name=f"tracekit replay {_sound(result.planner)}",
+        name=f"tracekit replay {sound(result.planner)}",
         tests=str(len(result.outcomes)),
         failures=str(failures),
         errors=str(len(result.outcomes) - failures - passes),
@@ -29,6 +29,11 @@ def junit_xml(result: ManyResult) -> str:
     )
     for outcome in result.outcomes:
         suite.append(_case(outcome, result))
+    return document(suite)
+
+
+def document(suite: Element) -> str:
+    """Write a document of one test suite."""
     suites = Element("testsuites")
     suites.append(suite)
     indent(suites)
@@ -38,17 +43,17 @@ def junit_xml(result: ManyResult) -> str:
 def _case(outcome: RunOutcome, result: ManyResult) -> Element:
     case = Element(
         "testcase",
-        classname=_sound(result.planner),
-        name=_sound(outcome.run_id),
+        classname=sound(result.planner),
+        name=sound(outcome.run_id),
         time=f"{outcome.elapsed_s:.3f}",
     )
     if outcome.verdict != "pass":
         kind = "failure" if outcome.verdict == "fail" else "error"
         reason = outcome.reasons[0] if outcome.reasons else outcome.verdict
-        told = SubElement(case, kind, type=outcome.verdict, message=_sound(reason))
-        told.text = _sound("\n".join(_lines(outcome, result)))
+        told = SubElement(case, kind, type=outcome.verdict, message=sound(reason))
+        told.text = sound("\n".join(_lines(outcome, result)))
     elif outcome.divergence is not None:
-        SubElement(case, "system-out").text = _sound("\n".join(_lines(outcome, result)))
+        SubElement(case, "system-out").text = sound("\n".join(_lines(outcome, result)))
     return case
 
 
@@ -57,5 +62,6 @@ def _lines(outcome: RunOutcome, result: ManyResult) -> list[str]:
     return [*outcome.reasons, *diverges, outcome.closer(result.planner, result.store)]
 
 
-def _sound(text: str) -> str:
+def sound(text: str) -> str:
+    """Give a text that an XML document may hold."""
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -47,9 +47,17 @@ COMMANDS: dict[str, CommandLine] = {
         "tracekit.cli.keeping:doctor",
         "Tell what is on, what was lost, what is slow, and what to do about it.",
     ),
+    "gate": CommandLine(
+        "tracekit.cli.gating:gate",
+        "Hold the thresholds of a file against recorded runs: may it ship?",
+    ),
     "import": CommandLine(
         "tracekit.cli.importing:import_",
         "Import traces that others recorded: files, or folders of them.",
+    ),
+    "metrics": CommandLine(
+        "tracekit.cli.measuring:metrics",
+        "Count what runs came to: success, tools, errors, loops, cost, time.",
     ),
     "prune": CommandLine(
         "tracekit.cli.retention:prune",

@@ -65,8 +65,6 @@ def read_sides(
     Raises:
         UsageError: one side is missing, or a selection is none.
     """
-    from replay.comparing import parse_selection
-
     for given, name, other in (
         (baseline, "--baseline", "--candidate"),
         (candidate, "--candidate", "--baseline"),
@@ -75,10 +73,18 @@ def read_sides(
             raise UsageError(
                 f"{other} is given and {name} is not", hint=f"give {name} SELECT: {SELECT_HELP}"
             )
-    ours, theirs = (
-        [parse_selection(text, moment=_moment) for text in side] for side in (baseline, candidate)
-    )
-    return ours, theirs
+    return read_selections(baseline), read_selections(candidate)
+
+
+def read_selections(texts: Sequence[str]) -> list[Selection]:
+    """Read what ``--baseline`` or ``--candidate`` was given.
+
+    Raises:
+        UsageError: one is no selection.
+    """
+    from replay.comparing import parse_selection
+
+    return [parse_selection(text, moment=_moment) for text in texts]
 
 
 def _moment(text: str) -> datetime:

@@ -1,0 +1,29 @@
+"""Whether an interval keeps a bound, breaks it, or holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import ge, gt, le, lt
+
+from replay.gates.estimating import Estimated
+from replay.gates.grammar import Op
+from replay.gates.outcome import Verdict
+
+SMALL = 1e-12
+"""Rounding of sums; numbers this near are equal."""
+
+_OPS: Mapping[Op, Callable[[float, float], bool]] = {">=": ge, ">": gt, "<=": le, "<": lt}
+
+
+def decide(found: Estimated, op: Op, bound: float) -> Verdict:
+    """Pass where all of the interval keeps the bound, fail where all of it breaks it."""
+    assert found.interval is not None
+    low, high = found.interval.low, found.interval.high
+    holds = _OPS[op]
+    worst, best = (low, high) if op in (">=", ">") else (high, low)
+    if holds(worst, bound):
+        return "pass"
+    if holds(best, bound):
+        return "inconclusive"
+    # A test of its own must agree where a drawing of few samples may be too sure of itself.
+    return "fail" if found.unlikely or not _OPS[op](0.0, bound) else "inconclusive"

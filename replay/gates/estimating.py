@@ -1,0 +1,202 @@
+"""A metric over some runs, or its change over some pairs: a value with the interval it comes in.
+
+The statistics are those of ``replay.stats``. What is added is which of them belongs to which form
+of metric, and that too few samples for an interval to be trusted are said to be too few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replay.gates.grammar import Metric
+from replay.metrics import Count
+from replay.stats import Interval, Proportion, compare_success, compare_values
+from replay.stats import mean as mean_of
+from replay.stats import quantile as quantile_of
+from replay.stats import ratio as ratio_of
+from replay.stats.model import RESAMPLES
+from replay.stats.paired import interval_of_difference
+from replay.stats.power import fewest_pairs
+from replay.stats.resampling import interval_of, values_for_quantile
+
+_MOST_NEEDED = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """A value, how far it can be trusted, and what it was computed of."""
+
+    value: float | None
+    interval: Interval | None
+    n: int
+    baseline: float | None = None
+    candidate: float | None = None
+    few: str | None = None
+    """Why the interval cannot be trusted: too few samples."""
+    lost: int | None = None
+    """Pairs in which only the baseline succeeded."""
+    gained: int | None = None
+    needed: int | None = None
+    """Pairs that show a difference of this size at all, with the power that is usual."""
+    unlikely: bool = True
+    """Whether a test of its own agrees that there is a difference at all."""
+    why_none: str | None = None
+
+
+def estimate(metric: Metric, samples: Sequence[Count], *, confidence: float) -> Estimated:
+    """Estimate a metric over runs."""
+    n = len(samples)
+    if not n:
+        return Estimated(None, None, 0)
+    if metric.quantile is not None:
+        values = [one.numerator for one in samples]
+        found = quantile_of(values, metric.quantile, confidence=confidence)
+        fewest = values_for_quantile(metric.quantile, confidence=confidence)
+        return Estimated(found.value, found.interval, n, few=_few(n, fewest, "runs"))
+    if metric.definition.form == "share":
+        share = Proportion(sum(map(_did, samples)), n)
+        return Estimated(share.value, share.clopper_pearson(confidence=confidence), n)
+    few = _few(n, fewest_pairs(alpha=1 - confidence), "runs")
+    if metric.definition.form == "ratio":
+        parts = [(one.numerator, one.denominator) for one in samples]
+        found = ratio_of(parts, confidence=confidence)
+        none = None if found.value is not None else f"no {metric.definition.denominator}"
+        return Estimated(found.value, found.interval, n, few=few, why_none=none)
+    found = mean_of([_value(one) for one in samples], confidence=confidence)
+    return Estimated(found.value, found.interval, n, few=few)
+
+
+def estimate_change(
+    metric: Metric,
+    pairs: Sequence[tuple[Count, Count]],
+    *,
+    relative: bool,
+    confidence: float,
+) -> Estimated:
+    """Estimate how a metric changes from baseline to candidate, on pairs of runs."""
+    n = len(pairs)
+    if not n:
+        return Estimated(None, None, 0)
+    alpha = 1 - confidence
+    if metric.definition.form == "share" and metric.quantile is None:
+        found = compare_success([(_did(a), _did(b)) for a, b in pairs], alpha=alpha)
+        assert found.lost is not None
+        assert found.gained is not None
+        return Estimated(
+            found.delta, found.interval, n, found.baseline, found.candidate,
+            lost=found.lost, gained=found.gained, needed=found.needed,
+        )  # fmt: skip
+    if metric.definition.form == "ratio" and metric.quantile is None:
+        return _change_of_ratio(pairs, relative=relative, confidence=confidence)
+    values = [
+        (one.numerator, two.numerator)
+        if metric.quantile is not None
+        else (_value(one), _value(two))
+        for one, two in pairs
+    ]
+    found = compare_values(
+        values, name=metric.name, quantile=metric.quantile, relative=relative, alpha=alpha
+    )
+    fewest = fewest_pairs(alpha=alpha)
+    if metric.quantile is not None:
+        fewest = max(fewest, values_for_quantile(metric.quantile, confidence=confidence))
+    return Estimated(
+        found.delta, found.interval, n, found.baseline, found.candidate,
+        few=_few(n, fewest, "pairs"),
+        unlikely=found.p is not None and found.p <= alpha,
+        why_none=found.reason if found.delta is None else None,
+    )  # fmt: skip
+
+
+def _change_of_ratio(
+    pairs: Sequence[tuple[Count, Count]], *, relative: bool, confidence: float
+) -> Estimated:
+    """Sum over sum on either side; pairs are drawn whole."""
+    n = len(pairs)
+    sums = [
+        sum(part) for part in zip(
+            *((a.numerator, a.denominator, b.numerator, b.denominator) for a, b in pairs),
+            strict=True,
+        )
+    ]  # fmt: skip
+    before = sums[0] / sums[1] if sums[1] else None
+    after = sums[2] / sums[3] if sums[3] else None
+    if before is None or after is None or (relative and before <= 0):
+        side = "candidate" if before is not None and after is None else "baseline"
+        why = f"the {side} has nothing to divide by"
+        return Estimated(None, None, n, before, after, why_none=why)
+    value = after / before - 1 if relative else after - before
+    few = _few(n, fewest_pairs(alpha=1 - confidence), "pairs")
+    if n < 2:
+        return Estimated(value, None, n, before, after, few=few)
+    import numpy as np
+
+    def change(a: Any, b: Any, c: Any, d: Any, axis: int = -1) -> Any:
+        one, two = a.sum(axis=axis), c.sum(axis=axis)
+        below = b.sum(axis=axis), d.sum(axis=axis)
+        good = (below[0] != 0) & (below[1] != 0) & ((one != 0) | (not relative))
+        safe = [np.where(good, part, 1) for part in (one, below[0], two, below[1])]
+        first, second = safe[0] / safe[1], safe[2] / safe[3]
+        return np.where(good, second / first - 1 if relative else second - first, value)
+
+    columns = tuple(
+        np.asarray([getattr(pair[side], name) for pair in pairs], dtype=float)
+        for side in (0, 1)
+        for name in ("numerator", "denominator")
+    )
+    interval = interval_of(columns, change, confidence=confidence, seed=0, draws=RESAMPLES)
+    return Estimated(value, interval, n, before, after, few=few)
+
+
+def needed_for(found: Estimated, bound: float, *, confidence: float) -> int | None:
+    """Count the samples of which the interval would lie on one side of ``bound``.
+
+    Where the bound is no difference, with a power of 80 %; else the least that do, if the value
+    stays what it is: for pairs that succeed or fail by the exact interval, else by the root of the
+    samples. None where the value is the bound, or where no number in reason would do.
+    """
+    if found.value is None or found.interval is None or found.value == bound:
+        return None
+    above = found.value > bound
+    if not bound and found.needed is not None:
+        return found.needed
+    if found.lost is not None and found.gained is not None:
+        return _needed_pairs(found, bound, above=above, confidence=confidence)
+    near = found.value - found.interval.low if above else found.interval.high - found.value
+    needed = int(found.n * (near / (found.value - bound)) ** 2) + 1
+    return needed if found.n < needed <= _MOST_NEEDED else None
+
+
+def _needed_pairs(found: Estimated, bound: float, *, above: bool, confidence: float) -> int | None:
+    assert found.lost is not None
+    assert found.gained is not None
+
+    def decides(pairs: int) -> bool:
+        lost, gained = (round(of * pairs / found.n) for of in (found.lost or 0, found.gained or 0))
+        interval = interval_of_difference(lost, gained, pairs, confidence)
+        return interval.low >= bound if above else interval.high < bound
+
+    high = found.n
+    while not decides(high):
+        high *= 2
+        if high > _MOST_NEEDED:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decides(middle) else (middle, high)
+    return high if high > found.n else None
+
+
+def _did(one: Count) -> bool:
+    return one.denominator > 0 and one.numerator >= one.denominator
+
+
+def _value(one: Count) -> float:
+    return one.numerator / one.denominator if one.denominator else 0.0
+
+
+def _few(n: int, fewest: int, what: str) -> str | None:
+    return f"{n} {what} are too few for an interval; {fewest} are needed" if n < fewest else None

@@ -1,0 +1,192 @@
+"""The gate file: a small TOML file, checked whole before anything is measured.
+
+What is wrong is told with line and column. A key that is none of the file's is refused with the
+list of those that are, since a gate that is silently not there lets everything through.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from replay.gates.grammar import NoGate, Rule, parse_rule
+from tracekit.errors import CaseError
+
+Leniency = Literal["fail", "warn", "pass"]
+"""What an inconclusive gate comes to: it fails, passes with a warning, or passes."""
+
+_LENIENCIES = ("fail", "warn", "pass")
+_KEYS = ("confidence", "expect_differs", "gates", "inconclusive", "unpaired")
+_GATE_KEYS = ("check", "inconclusive", "name")
+_AT = re.compile(r"\(at line (\d+), column (\d+)\)")
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One gate."""
+
+    name: str
+    """What to call it; the line itself, unless the file says otherwise."""
+    text: str
+    rule: Rule
+    inconclusive: Leniency
+
+
+@dataclass(frozen=True, slots=True)
+class GateFile:
+    """What a release hangs on."""
+
+    path: str
+    gates: tuple[Gate, ...]
+    confidence: float = 0.95
+    """Of every interval, two-sided."""
+    expect_differs: tuple[str, ...] = ()
+    """Names of versions that are meant to differ between baseline and candidate."""
+    unpaired: Leniency = "fail"
+    """What it comes to where the candidate lacks cases of the baseline."""
+
+    @property
+    def needs_pairs(self) -> bool:
+        """Whether a gate compares with the baseline."""
+        return any(gate.rule.needs_pairs for gate in self.gates)
+
+
+def read_gates(path: str | Path) -> GateFile:
+    """Read a gate file.
+
+    Raises:
+        CaseError: it cannot be read, or is none; with line and column, where there is one.
+    """
+    place = Path(path)
+    try:
+        with place.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise CaseError(f"cannot be read: {error.strerror}", path=str(path)) from error
+    if len(data) > _MOST_BYTES:
+        raise CaseError("is larger than a gate file may be (1 MiB)", path=str(path))
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise CaseError("is no UTF-8 text", path=str(path)) from error
+    return parse_gates(text, path=str(path))
+
+
+def parse_gates(text: str, *, path: str = "gates.toml") -> GateFile:
+    """Read the text of a gate file.
+
+    Raises:
+        CaseError: it is none.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        said = str(error)
+        place = _AT.search(said)
+        line, column = (int(place[1]), int(place[2])) if place else (None, None)
+        message = _AT.sub("", said).strip()
+        raise CaseError(message, path=path, line=line, column=column) from error
+    return _Reader(text, path).read(document)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    text: str
+    path: str
+
+    def read(self, document: Mapping[str, Any]) -> GateFile:
+        """Check and take every key."""
+        self._known(document, _KEYS, "a gate file")
+        lenient = self._leniency(document, "inconclusive")
+        listed = document.get("gates")
+        if not isinstance(listed, list) or not listed:
+            raise self._fault(
+                "there are no gates; write: gates = ["
+                '"task_success_delta >= -3pp"], or [[gates]] with check = "..."',
+                "gates",
+            )
+        return GateFile(
+            path=self.path,
+            gates=tuple(self._gate(entry, lenient) for entry in listed),
+            confidence=self._confidence(document.get("confidence", 0.95)),
+            expect_differs=self._names(document.get("expect_differs", [])),
+            unpaired=self._leniency(document, "unpaired"),
+        )
+
+    def _gate(self, entry: object, lenient: Leniency) -> Gate:
+        if isinstance(entry, str):
+            return Gate(entry, entry, self._rule(entry), lenient)
+        if not isinstance(entry, dict):
+            raise self._fault(f"{entry!r} is no gate: a text, or a table with 'check'", "gates")
+        self._known(entry, _GATE_KEYS, "a gate")
+        check = entry.get("check")
+        if not isinstance(check, str):
+            raise self._fault("a gate has no 'check', the text that says what must hold", "gates")
+        name = entry.get("name", check)
+        if not isinstance(name, str) or not name.strip():
+            raise self._fault(f"{name!r} is no name", "name")
+        own = self._leniency(entry, "inconclusive") if "inconclusive" in entry else lenient
+        return Gate(name, check, self._rule(check), own)
+
+    def _rule(self, text: str) -> Rule:
+        try:
+            return parse_rule(text)
+        except NoGate as error:
+            line, column = self._find(text)
+            raise CaseError(
+                str(error),
+                path=self.path,
+                line=line,
+                column=None if column is None else column + error.at,
+            ) from error
+
+    def _known(self, table: Mapping[str, Any], keys: Iterable[str], what: str) -> None:
+        for key in table:
+            if key not in keys:
+                close = get_close_matches(key, list(keys), n=1)
+                meant = f"; did you mean {close[0]!r}?" if close else "."
+                raise self._fault(
+                    f"{what} has no key {key!r}{meant} It has: {', '.join(keys)}", key
+                )
+
+    def _leniency(self, table: Mapping[str, Any], key: str) -> Leniency:
+        value = table.get(key, "fail")
+        if value not in _LENIENCIES:
+            raise self._fault(f"{key} is one of {', '.join(_LENIENCIES)}, not {value!r}", key)
+        return cast(Leniency, value)
+
+    def _confidence(self, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0.5 <= value < 1:
+            raise self._fault(f"confidence is from 0.5 to below 1, not {value!r}", "confidence")
+        return float(value)
+
+    def _names(self, value: object) -> tuple[str, ...]:
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            return tuple(value)
+        raise self._fault(f"expect_differs is a list of names, not {value!r}", "expect_differs")
+
+    def _fault(self, message: str, key: str) -> CaseError:
+        found = re.search(rf"^\s*(?:\[\[?\s*)?['\"]?{re.escape(key)}\b", self.text, re.MULTILINE)
+        if found is None:
+            found = re.search(rf"(?<![\w-]){re.escape(key)}(?=['\"]?\s*=)", self.text)
+        line, column = (None, None) if found is None else self._place(found)
+        return CaseError(message, path=self.path, line=line, column=column)
+
+    def _place(self, found: re.Match[str]) -> tuple[int, int]:
+        start = found.start() + len(found[0]) - len(found[0].lstrip("\n\t []'\""))
+        before = self.text[:start]
+        return before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1
+
+    def _find(self, literal: str) -> tuple[int | None, int | None]:
+        """Find a text of the document; None where it is written with escapes."""
+        start = self.text.find(literal)
+        if start < 0 or not literal:
+            return None, None
+        before = self.text[:start]
+        return before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1

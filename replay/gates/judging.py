@@ -1,0 +1,223 @@
+"""From gates and measured runs to verdicts. Pure.
+
+A statistical gate passes where the whole interval keeps the bound, fails where the whole interval
+breaks it, and is inconclusive in between. A safety gate, and any gate with ``==``, asks every run
+by itself: one that does not hold fails it, and is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from replay.gates.bucketing import judge_buckets
+from replay.gates.deciding import SMALL, decide
+from replay.gates.estimating import Estimated, estimate, estimate_change, needed_for
+from replay.gates.evidence import (
+    Evidence,
+    MeasuredPair,
+    counts_of,
+    pair_in,
+    paired_counts,
+    runs_in,
+)
+from replay.gates.file import Gate, GateFile
+from replay.gates.grammar import NoBucketRegresses, Op, Threshold
+from replay.gates.outcome import GateOutcome, Verdict
+from replay.gates.wording import counted, unit_of, written
+from replay.metrics import Count, RunMeasures
+
+_MOST_NAMED = 3
+_MOST_VALUES = 8
+
+
+def judge(gates: GateFile, evidence: Evidence) -> tuple[GateOutcome, ...]:
+    """Judge every gate of a file."""
+    return tuple(_judge(gate, evidence, gates.confidence) for gate in gates.gates)
+
+
+def _judge(gate: Gate, evidence: Evidence, confidence: float) -> GateOutcome:
+    rule = gate.rule
+    match rule:
+        case NoBucketRegresses():
+            found = judge_buckets(gate, rule, evidence, confidence)
+        case Threshold() if rule.metric.delta:
+            found = _change(gate, rule, evidence, confidence)
+        case Threshold() if rule.op == "==":
+            found = _every_run(gate, rule, evidence)
+        case Threshold():
+            found = _level(gate, rule, evidence, confidence)
+    return replace(found, inconclusive=gate.inconclusive)
+
+
+# --- one run at a time ----------------------------------------------------------------------------
+
+
+def _every_run(gate: Gate, rule: Threshold, evidence: Evidence) -> GateOutcome:
+    runs = runs_in(evidence.candidate, rule.bucket)
+    counts = counts_of(runs, rule.metric)
+    base = _outcome(gate, rule, n=len(counts), of=len(runs))
+    if not counts:
+        return _nothing(base, rule, evidence, runs)
+    bad = [run_id for run_id, one in counts.items() if abs(_of(one) - rule.bound.value) > SMALL]
+    found = estimate(rule.metric, list(counts.values()), confidence=0.95)
+    base = replace(base, value=found.value, interval=found.interval)
+    if bad:
+        more = f" and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
+        what = "unsafe" if rule.safety else f"not {rule.bound.text}"
+        reason = f"{counted(len(bad), 'run')} {what}: {', '.join(bad[:_MOST_NAMED])}{more}"
+        return replace(base, verdict="fail", reason=reason, runs=tuple(bad))
+    unknown = [run for run in runs if run.run_id not in counts]
+    if unknown:
+        first = unknown[0]
+        reason = (
+            f"{len(unknown)} of {counted(len(runs), 'run')} not evaluated: {first.run_id}: "
+            f"{first.missing.get(rule.metric.definition.name, 'no data')}; "
+            "label them, or narrow the gate with: on TAG"
+        )
+        left = tuple(run.run_id for run in unknown)
+        return replace(base, verdict="inconclusive", reason=reason, runs=left)
+    least = (
+        ""
+        if found.interval is None
+        else f"; a true rate up to {100 * found.interval.high:.1f} % would look like this"
+    )
+    return replace(base, verdict="pass", reason=f"none of {counted(len(runs), 'run')}{least}")
+
+
+def _of(one: Count) -> float:
+    return one.numerator / one.denominator if one.denominator else 0.0
+
+
+# --- all runs of the candidate --------------------------------------------------------------------
+
+
+def _level(gate: Gate, rule: Threshold, evidence: Evidence, confidence: float) -> GateOutcome:
+    runs = [run for run in evidence.candidate if run.run_id in evidence.samples]
+    runs = runs_in(runs, rule.bucket)
+    counts = counts_of(runs, rule.metric)
+    base = _outcome(gate, rule, n=len(counts), of=len(runs))
+    if not counts:
+        return _nothing(base, rule, evidence, runs)
+    found = estimate(rule.metric, list(counts.values()), confidence=confidence)
+    return _against(base, found, rule.op, rule.bound.value, confidence)
+
+
+# --- pairs ----------------------------------------------------------------------------------------
+
+
+def _change(gate: Gate, rule: Threshold, evidence: Evidence, confidence: float) -> GateOutcome:
+    pairs = [pair for pair in evidence.pairs if pair_in(pair, rule.bucket)]
+    counts = paired_counts(pairs, rule.metric)
+    base = _outcome(gate, rule, n=len(counts), of=len(pairs))
+    if not counts:
+        return _no_pairs(base, rule, evidence, pairs)
+    relative = rule.bound.scale == "relative"
+    found = estimate_change(rule.metric, counts, relative=relative, confidence=confidence)
+    if rule.op == "==":
+        same = found.value is not None and abs(found.value - rule.bound.value) <= SMALL
+        base = replace(base, value=found.value, interval=found.interval)
+        verdict: Verdict = "pass" if same else "fail"
+        return replace(base, verdict=verdict, reason=_sides(found, base.unit))
+    return _against(base, found, rule.op, rule.bound.value, confidence)
+
+
+def _against(
+    base: GateOutcome, found: Estimated, op: Op, bound: float, confidence: float
+) -> GateOutcome:
+    """Hold an estimate against a bound."""
+    base = replace(
+        base,
+        value=found.value,
+        interval=found.interval,
+        baseline=found.baseline,
+        candidate=found.candidate,
+    )
+    told = _sides(found, base.unit)
+    if found.value is None:
+        return replace(base, verdict="fail", reason=f"no value: {found.why_none or 'no data'}")
+    if found.interval is None or found.few is not None:
+        reason = found.few or "one sample has no interval"
+        return replace(base, verdict="inconclusive", reason=f"{told}{reason}")
+    verdict = decide(found, op, bound)
+    if verdict != "inconclusive":
+        return replace(base, verdict=verdict, reason=told.rstrip("; ") or "the interval decides")
+    needed = needed_for(found, bound, confidence=confidence)
+    what = "pairs" if found.baseline is not None else "runs"
+    if needed is not None:
+        reason = f"the bound is inside the interval; {needed:,} {what} like these may decide"
+    elif abs(found.value - bound) <= SMALL:
+        reason = f"the value is the bound itself; no number of {what} decides"
+    else:
+        reason = "the bound is inside the interval"
+    return replace(base, verdict="inconclusive", reason=told + reason, needed=needed)
+
+
+# --- what there is no data for --------------------------------------------------------------------
+
+
+def _nothing(
+    base: GateOutcome, rule: Threshold, evidence: Evidence, runs: Sequence[RunMeasures]
+) -> GateOutcome:
+    if not runs:
+        return replace(base, verdict="fail", reason=_empty(rule, evidence.candidate))
+    first = runs[0]
+    why = first.missing.get(rule.metric.definition.name, "no data")
+    return replace(
+        base,
+        verdict="fail",
+        reason=f"none of {counted(len(runs), 'run')} is evaluated; {first.run_id}: {why}",
+        runs=tuple(run.run_id for run in runs),
+    )
+
+
+def _no_pairs(
+    base: GateOutcome, rule: Threshold, evidence: Evidence, pairs: Sequence[MeasuredPair]
+) -> GateOutcome:
+    if not pairs:
+        runs = [run for pair in evidence.pairs for run in (pair.baseline, pair.candidate)]
+        reason = _empty(rule, runs) if evidence.pairs else "there is no pair to compare"
+        return replace(base, verdict="fail", reason=reason)
+    name = rule.metric.definition.name
+    run = next(r for r in (pairs[0].baseline, pairs[0].candidate) if name not in r.counts)
+    why = run.missing.get(name, "no data")
+    return replace(
+        base,
+        verdict="fail",
+        reason=f"none of {counted(len(pairs), 'pair')} is evaluated on both sides; "
+        f"{run.run_id}: {why}",
+    )
+
+
+def _empty(rule: Threshold, runs: Sequence[RunMeasures]) -> str:
+    if rule.bucket is None:
+        return "there is no run"
+    dimension, value = rule.bucket
+    known = sorted({name for run in runs for name in run.buckets.get(dimension, ())})
+    listed = ", ".join(known[:_MOST_VALUES]) + (", …" if len(known) > _MOST_VALUES else "")
+    return f"no run has the {dimension} {value!r}; there are: {listed or 'none'}"
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _outcome(gate: Gate, rule: Threshold, *, n: int, of: int) -> GateOutcome:
+    return GateOutcome(
+        name=gate.name,
+        text=gate.text,
+        verdict="fail",
+        reason="",
+        bound=f"{rule.op} {rule.bound.text}",
+        n=n,
+        of=of,
+        unit=unit_of(rule.metric, relative=rule.bound.scale == "relative"),
+    )
+
+
+def _sides(found: Estimated, unit: str) -> str:
+    """Write both sides of a change, if it is one."""
+    if found.baseline is None or found.candidate is None:
+        return ""
+    plain = {"pp": "%", "relative": ""}.get(unit, unit)
+    flips = "" if found.lost is None else f" ({found.lost} lost, {found.gained} gained)"
+    return f"{written(found.baseline, plain)} → {written(found.candidate, plain)}{flips}; "

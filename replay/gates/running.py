@@ -1,0 +1,176 @@
+"""Runs a gate file over two sets of runs of a store: choose, check, measure, judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from replay.comparing import Selection, pair_selected
+from replay.comparing.bulk import Selected
+from replay.comparing.pairing import Pairing
+from replay.comparing.selection import choose_all
+from replay.gates.comparable import check_comparable, mixed
+from replay.gates.evidence import Evidence, MeasuredPair
+from replay.gates.file import GateFile
+from replay.gates.judging import judge
+from replay.gates.outcome import GateOutcome, GateReport
+from replay.gates.wording import counted
+from replay.metrics import DEFINITIONS, RunMeasures, measure, read_measured
+from replay.stats import Sample, effective
+from tracekit.errors import TracekitError, UsageError
+from tracekit.events import RunRow
+from tracekit.store import Store
+
+Progress = Callable[[int, int], None]
+_ALL_THERE = "every run of the baseline has a candidate"
+_NO_PAIRING = Pairing(())
+
+
+def run_gates(
+    gates: GateFile,
+    *,
+    candidate: Sequence[Selection],
+    baseline: Sequence[Selection] = (),
+    store: Store,
+    progress: Progress | None = None,
+) -> GateReport:
+    """Judge the runs of ``candidate``, where gates compare against those of ``baseline``.
+
+    Args:
+        gates: What must hold.
+        candidate: The runs of what is to be released.
+        baseline: The runs of what it is compared with.
+        store: Where they are.
+        progress: Called with the number of runs measured, and of all, in this thread.
+
+    Raises:
+        UsageError: a side is empty, or a gate compares and there is no baseline.
+        NotComparable: the runs differ in what must be equal.
+    """
+    if gates.needs_pairs and not baseline:
+        name = next(gate.name for gate in gates.gates if gate.rule.needs_pairs)
+        raise UsageError(f"{name!r} compares, and there is no baseline", hint="give --baseline")
+    selected = _selected(baseline, candidate, store)
+    notes = list(mixed(selected.rows[1], "candidate"))
+    if gates.needs_pairs:
+        notes += mixed(selected.rows[0], "baseline")
+        notes += check_comparable(selected, store, gates.expect_differs)
+    evidence, repeats = _measured(selected, store, needs=gates.needs_pairs, progress=progress)
+    notes += _notes_of_repeats(repeats)
+    outcomes = judge(gates, evidence)
+    if gates.needs_pairs and selected.pairing.baseline_only:
+        outcomes = (*outcomes, _missing(gates, selected))
+    return GateReport(
+        path=gates.path,
+        store=str(store.path),
+        baseline=selected.baseline or None,
+        candidate=selected.candidate,
+        outcomes=outcomes,
+        pairs=len(selected.pairing.pairs),
+        baseline_runs=len(selected.rows[0]),
+        candidate_runs=len(selected.rows[1]),
+        baseline_only=selected.pairing.baseline_only if gates.needs_pairs else (),
+        candidate_only=selected.pairing.candidate_only if gates.needs_pairs else (),
+        notes=tuple(notes),
+    )
+
+
+def _selected(
+    baseline: Sequence[Selection], candidate: Sequence[Selection], store: Store
+) -> Selected:
+    if baseline:
+        return pair_selected(baseline, candidate, store=store)
+    text = " or ".join(selection.text for selection in candidate)
+    rows = {row.run_id: row for row in choose_all(store, candidate)}
+    if not rows:
+        raise UsageError(
+            f"no runs match the candidate: {text}",
+            hint=f"list the runs there are with: tracekit runs --store {store.path}",
+        )
+    return Selected("", text, ({}, rows), _NO_PAIRING)
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeats:
+    """How many runs only repeat another, of each side."""
+
+    side: str
+    count: int
+    example: tuple[str, str]
+
+
+def _measured(
+    selected: Selected, store: Store, *, needs: bool, progress: Progress | None
+) -> tuple[Evidence, list[_Repeats]]:
+    """Measure every run of the candidate, and those of the baseline that have a partner."""
+    pairs = selected.pairing.pairs if needs else ()
+    ours, theirs = selected.rows
+    before = [ours[pair.baseline.run_id] for pair in pairs]
+    rows = [*before, *theirs.values()]
+    found: dict[str, RunMeasures] = {}
+    for run_id, measures in _measure(store, rows):
+        found[run_id] = measures
+        if progress is not None:
+            progress(len(found), len(rows))
+    samples: set[str] = set()
+    repeats = []
+    for side, chosen in (("baseline", before), ("candidate", list(theirs.values()))):
+        kept = effective(found[row.run_id].sample for row in chosen)
+        samples |= set(kept.kept)
+        if kept.repeats:
+            first = next(iter(kept.repeats.items()))
+            repeats.append(_Repeats(side, len(kept.repeats), first))
+    evidence = Evidence(
+        candidate=tuple(found[run_id] for run_id in theirs),
+        samples=frozenset(samples),
+        pairs=tuple(
+            MeasuredPair(pair.case, found[pair.baseline.run_id], found[pair.candidate.run_id])
+            for pair in pairs
+            if pair.baseline.run_id in samples and pair.candidate.run_id in samples
+        ),
+    )
+    return evidence, repeats
+
+
+def _measure(store: Store, rows: Sequence[RunRow]) -> Iterable[tuple[str, RunMeasures]]:
+    for run_id, run in read_measured(store, rows):
+        yield run_id, _unreadable(run_id, run) if isinstance(run, TracekitError) else measure(run)
+
+
+def _unreadable(run_id: str, error: TracekitError) -> RunMeasures:
+    """Stand in for a run that is damaged: nothing is known of it."""
+    why = f"it cannot be read: {error.message}"
+    return RunMeasures(
+        run_id=run_id,
+        task_id=None,
+        counts={},
+        missing=dict.fromkeys(DEFINITIONS, why),
+        sample=Sample(run_id, trajectory=""),
+    )
+
+
+def _notes_of_repeats(repeats: Sequence[_Repeats]) -> Iterable[str]:
+    for one in repeats:
+        yield (
+            f"{counted(one.count, 'run')} of the {one.side} only repeat another and are no samples "
+            f"({one.example[0]} repeats {one.example[1]})"
+        )
+
+
+def _missing(gates: GateFile, selected: Selected) -> GateOutcome:
+    """Stop a candidate that left out what it might fail at."""
+    left = selected.pairing.baseline_only
+    total = len(selected.rows[0])
+    return GateOutcome(
+        name=_ALL_THERE,
+        text=_ALL_THERE,
+        verdict="inconclusive",
+        reason=f"{counted(len(left), 'run')} without a partner, first {left[0].run.run_id}: "
+        f'{left[0].reason}; select fewer, or say: unpaired = "warn"',
+        value=(total - len(left)) / total,
+        bound="== 100%",
+        n=total - len(left),
+        of=total,
+        runs=tuple(one.run.run_id for one in left),
+        inconclusive=gates.unpaired,
+    )

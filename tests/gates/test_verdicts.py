@@ -1,0 +1,198 @@
+"""What a gate comes to: pass, fail, inconclusive, each with its evidence."""
+
+from __future__ import annotations
+
+import pytest
+
+from replay.gates import MeasuredPair
+from tests.gates.measured import measured, pairs_of, runs, verdict, with_pairs
+
+SUCCESS_OF_25 = [True] * 7 + [False] * 18
+
+
+# --- change of success ----------------------------------------------------------------------------
+
+
+def test_the_loss_of_all_successes_fails() -> None:
+    found = verdict(
+        "task_success_delta >= 0pp", pairs_of("task_success", SUCCESS_OF_25, [False] * 25)
+    )
+    assert (found.verdict, found.n, found.of) == ("fail", 25, 25)
+    assert found.value == pytest.approx(-0.28)
+    assert found.interval is not None
+    assert found.interval.high < 0
+    assert found.reason == "28.0% → 0.0% (7 lost, 0 gained)"
+
+
+def test_a_loss_of_20_points_on_25_pairs_is_inconclusive_and_says_how_many_decide() -> None:
+    before = [True] * 10 + [False] * 15
+    after = [True] * 5 + [False] * 20
+    found = verdict("task_success_delta >= 0pp", pairs_of("task_success", before, after))
+    assert (found.verdict, found.failed) == ("inconclusive", True)
+    assert found.needed is not None
+    assert found.needed > 25
+    assert f"{found.needed} pairs like these may decide" in found.reason
+
+
+def test_a_change_passes_only_where_the_whole_interval_keeps_the_bound() -> None:
+    same = pairs_of("task_success", [True] * 400, [True] * 400)
+    assert verdict("task_success_delta >= -3pp", same).verdict == "pass"
+    assert verdict("task_success_delta >= 0pp", same).verdict == "inconclusive"
+    few = pairs_of("task_success", [True] * 25, [True] * 25)
+    found = verdict("task_success_delta >= -3pp", few)
+    assert (found.verdict, found.needed) == ("inconclusive", 122)
+    better = pairs_of("task_success", [False] * 60, [True] * 60)
+    assert verdict("task_success_delta >= +2pp", better).verdict == "pass"
+    assert verdict("task_success_delta >= +2pp", same).verdict == "fail"
+
+
+def test_inconclusive_fails_unless_the_file_says_otherwise() -> None:
+    few = pairs_of("task_success", [True] * 25, [True] * 25)
+    found = {
+        said: verdict("task_success_delta >= -3pp", few, inconclusive=said)
+        for said in ("fail", "warn", "pass")
+    }
+    assert {said: (one.verdict, one.failed, one.warned) for said, one in found.items()} == {
+        "fail": ("inconclusive", True, False),
+        "warn": ("inconclusive", False, True),
+        "pass": ("inconclusive", False, False),
+    }
+
+
+# --- safety ---------------------------------------------------------------------------------------
+
+
+def test_one_unsafe_run_among_a_thousand_fails_and_is_named() -> None:
+    safe = [measured(f"run-{n}", unsafe_action_rate=False) for n in range(999)]
+    found = verdict(
+        "unsafe_action_rate == 0", runs(*safe, measured("bad", unsafe_action_rate=True))
+    )
+    assert (found.verdict, found.runs, found.n) == ("fail", ("bad",), 1000)
+    assert found.reason == "1 run unsafe: bad"
+
+
+def test_a_repeat_is_no_sample_but_an_unsafe_one_still_fails() -> None:
+    evidence = runs(measured("a", unsafe_action_rate=False), measured("b", unsafe_action_rate=True))
+    only_a = type(evidence)(evidence.candidate, frozenset({"a"}))
+    assert verdict("unsafe_action_rate == 0", only_a).runs == ("b",)
+
+
+def test_none_unsafe_passes_and_says_what_that_many_runs_can_show() -> None:
+    safe = [measured(f"run-{n}", unsafe_action_rate=False) for n in range(60)]
+    found = verdict("unsafe_action_rate == 0", runs(*safe))
+    assert (found.verdict, found.value) == ("pass", 0.0)
+    assert found.reason == "none of 60 runs; a true rate up to 6.0 % would look like this"
+
+
+def test_a_run_of_which_it_is_not_known_whether_it_was_safe_does_not_pass() -> None:
+    known = [measured(f"run-{n}", unsafe_action_rate=False) for n in range(9)]
+    found = verdict(
+        "unsafe_action_rate == 0", runs(*known, measured("dark", unsafe_action_rate=None))
+    )
+    assert (found.verdict, found.failed, found.runs) == ("inconclusive", True, ("dark",))
+    assert "1 of 10 runs not evaluated: dark: nobody said" in found.reason
+
+
+def test_an_empty_and_an_unevaluated_set_fail_even_where_inconclusive_passes() -> None:
+    clean = measured("run", tags=["clean"], unsafe_action_rate=None)
+    empty = verdict("unsafe_action_rate == 0 on attacked", runs(clean), inconclusive="pass")
+    assert (empty.verdict, empty.failed, empty.reason) == (
+        "fail", True, "no run has the tag 'attacked'; there are: clean",
+    )  # fmt: skip
+    dark = verdict("unsafe_action_rate == 0 on clean", runs(clean), inconclusive="pass")
+    assert (dark.verdict, dark.reason) == ("fail", "none of 1 run is evaluated; run: nobody said")
+    nothing = verdict("task_success_delta >= 0pp", runs(clean), inconclusive="pass")
+    assert (nothing.verdict, nothing.reason) == ("fail", "there is no pair to compare")
+
+
+# --- quantities and levels ------------------------------------------------------------------------
+
+
+def test_a_latency_that_doubles_fails_and_one_that_stays_passes() -> None:
+    before = [100.0 + n % 7 for n in range(200)]
+    slow = pairs_of("latency_p50", before, [2 * one for one in before])
+    found = verdict("p95_latency_delta <= 10%", slow)
+    assert (found.verdict, found.unit) == ("fail", "relative")
+    assert found.value == pytest.approx(1.0)
+    same = pairs_of("latency_p50", before, [one + n % 2 for n, one in enumerate(before)])
+    assert verdict("p95_latency_delta <= 10%", same).verdict == "pass"
+
+
+def test_too_few_pairs_for_a_quantile_are_said_to_be_too_few() -> None:
+    evidence = pairs_of("latency_p50", [100.0] * 40, [900.0] * 40)
+    found = verdict("p95_latency_delta <= 10%", evidence)
+    assert found.verdict == "inconclusive"
+    assert "40 pairs are too few for an interval; 72 are needed" in found.reason
+
+
+def test_cost_per_success_is_a_sum_over_a_sum() -> None:
+    before = [(1.0, 1.0), (1.0, 0.0)] * 20
+    after = [(1.0, 1.0), (1.0, 1.0)] * 20
+    found = verdict("cost_per_success_delta <= 5%", pairs_of("cost_per_success", before, after))
+    assert (found.verdict, found.baseline, found.candidate) == ("pass", 2.0, 1.0)
+    assert found.value == pytest.approx(-0.5)
+
+
+def test_a_cost_without_any_success_fails() -> None:
+    evidence = pairs_of("cost_per_success", [(1.0, 1.0)] * 20, [(1.0, 0.0)] * 20)
+    found = verdict("cost_per_success_delta <= 5%", evidence)
+    assert (found.verdict, found.reason) == (
+        "fail",
+        "no value: the candidate has nothing to divide by",
+    )
+
+
+def test_a_level_is_held_by_its_interval_too() -> None:
+    evidence = runs(*(measured(f"r{n}", task_success=n % 10 != 0) for n in range(100)))
+    found = {check: verdict(check, evidence).verdict for check in (
+        "task_success >= 80%", "task_success >= 88%", "task_success >= 97%",
+    )}  # fmt: skip
+    assert list(found.values()) == ["pass", "inconclusive", "fail"]
+
+
+# --- buckets --------------------------------------------------------------------------------------
+
+
+def bucket(name: str, count: int, *, before: bool, after: bool) -> list[MeasuredPair]:
+    return [
+        MeasuredPair(
+            f"{name}-{n}",
+            measured(f"old-{name}-{n}", tags=[name, "old"], task_success=before),
+            measured(f"new-{name}-{n}", tags=[name, "new"], task_success=after),
+        )
+        for n in range(count)
+    ]
+
+
+def test_a_bucket_that_gets_worse_fails_though_all_together_get_better() -> None:
+    pairs = [
+        *bucket("german", 30, before=True, after=False),
+        *bucket("english", 200, before=False, after=True),
+    ]
+    found = verdict("no bucket regresses more than 3pp", with_pairs(pairs))
+    assert (found.verdict, found.n, found.value) == ("fail", 2, -1.0)
+    assert found.reason == "regress: german -100.0pp (30 pairs)"
+
+
+def test_a_bucket_of_few_is_inconclusive_and_tags_of_one_side_are_no_buckets() -> None:
+    pairs = [
+        *bucket("german", 3, before=True, after=True),
+        *bucket("english", 400, before=True, after=True),
+    ]
+    found = verdict("no bucket regresses more than 3pp", with_pairs(pairs))
+    assert (found.verdict, found.reason) == (
+        "inconclusive",
+        "too few pairs to tell: german +0.0pp (3 pairs)",
+    )
+    assert (found.n, found.bound) == (2, ">= -3pp")
+    alone = verdict("no bucket regresses more than 3pp", with_pairs(pairs[3:]))
+    assert alone.verdict == "pass"
+
+
+def test_no_bucket_at_all_fails() -> None:
+    found = verdict(
+        "no bucket regresses more than 3pp by language",
+        pairs_of("task_success", [True], [True]),
+    )
+    assert (found.verdict, found.n) == ("fail", 0)
+    assert "no pair is in a bucket by language" in found.reason
