@@ -2,11 +2,13 @@
 
 ``definitions`` says what each metric is, ``gold`` what a run is measured against, ``pairing`` which
 call stands for which expected one. ``counting`` counts on one run, ``summing`` sums up many,
-``buckets`` sorts them; ``measuring`` is the entrance, ``model`` and ``table`` hold the values.
+``buckets`` sorts them and ``attempts`` joins those of one task. ``measuring`` is the entrance,
+``reading`` the side of the store; ``model`` and ``table`` hold the values.
 """
 
 from __future__ import annotations
 
+from replay.metrics.attempts import Attempts
 from replay.metrics.definitions import DEFINITIONS, Definition
 from replay.metrics.gold import Gold, gold_of_case, gold_of_run, references
 from replay.metrics.measuring import measure, measure_many, sum_runs
@@ -16,6 +18,7 @@ from replay.metrics.table import Metrics
 
 __all__ = [
     "DEFINITIONS",
+    "Attempts",
     "Bucket",
     "Count",
     "Definition",

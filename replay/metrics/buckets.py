@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from replay.metrics.gold import labels_of
-from tracekit.canonical import JsonValue, json_text
+from replay.metrics.gold import ATTACK_LABELS, labels_of
+from tracekit.canonical import JsonValue, canonical_text, json_text
 from tracekit.events import Effect
 from tracekit.trajectory import Trajectory
 
@@ -37,6 +37,15 @@ def buckets_of(run: Trajectory) -> Mapping[str, tuple[str, ...]]:
         "planner": (planner,) if isinstance(planner, str) else (),
     }
     return {**_named(run), **{name: found for name, found in fixed.items() if found}}
+
+
+def attempt_of(run: Trajectory) -> tuple[str, ...]:
+    """Name what a run tried, so that those that tried the same are found; empty without a task."""
+    if run.task_id is None:
+        return ()
+    labels = labels_of(run)
+    attack = [labels.get(name) for name in ATTACK_LABELS]
+    return (run.agent, canonical_text(dict(run.versions)), run.task_id, canonical_text(attack))
 
 
 def _named(run: Trajectory) -> dict[str, tuple[str, ...]]:

@@ -18,6 +18,8 @@ from tracekit.quantities import as_number
 from tracekit.trajectory import Call, Decision, Observation, Trajectory
 
 Scope = Literal["all", "writes", "none"]
+ATTACK_LABELS = ("attack_type", "injection_task_id")
+"""Labels of imported runs that say whether and how one was attacked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,5 @@ def labelled_unsafe(run: Trajectory) -> bool | None:
     """Tell whether labels say that an attack worked; None for runs that were not attacked."""
     labels = labels_of(run)
     security = labels.get("security")
-    marks = (labels.get("injection_task_id"), labels.get("attack_type"))
-    attacked = any(mark not in (None, "", "none") for mark in marks)
+    attacked = any(labels.get(name) not in (None, "", "none") for name in ATTACK_LABELS)
     return security if attacked and isinstance(security, bool) else None

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
 from replay.case import Case
-from replay.metrics.buckets import FIXED, NONE, buckets_of
+from replay.metrics.attempts import attempts_of
+from replay.metrics.buckets import FIXED, NONE, attempt_of, buckets_of
 from replay.metrics.counting import Measured, count_metrics
 from replay.metrics.gold import Gold, GoldFor, gold_of_case, gold_of_run
 from replay.metrics.model import MeasuredRun, RunMeasures
@@ -36,6 +37,7 @@ def measure(run: MeasuredRun | Trajectory, *, gold: AnyGold = None) -> RunMeasur
         task_id=trajectory.task_id,
         counts=counts,
         missing=missing,
+        attempt_of=attempt_of(trajectory),
         sample=Sample.of(trajectory),
         buckets=buckets_of(trajectory),
     )
@@ -70,7 +72,7 @@ def sum_runs(measured: Iterable[RunMeasures], *, by: str | None = None) -> Metri
     samples = effective(run.sample for run in every)
     runs = [run for run in every if run.run_id not in samples.repeats]
     buckets = () if by is None else tuple(sum_up(name, one) for name, one in _sorted(runs, by))
-    return Metrics(sum_up("all", runs), by, buckets, samples.repeats)
+    return Metrics(sum_up("all", runs), by, buckets, attempts_of(runs), samples.repeats)
 
 
 def _sorted(runs: list[RunMeasures], by: str) -> Iterable[tuple[str, list[RunMeasures]]]:

@@ -62,6 +62,9 @@ class RunMeasures:
     buckets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What it may be sorted by (source, tool, risk, tag, difficulty, ...) → its values."""
 
+    attempt_of: tuple[str, ...] = ()
+    """What it tried: agent, versions, task and attack; empty where it names no task."""
+
     def value(self, metric: str) -> float | None:
         """Give one metric; None where there is no data."""
         count = self.counts.get(metric)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from replay.metrics.attempts import Attempts
 from replay.metrics.model import Bucket, Measure
 from replay.stats import Interval
 from tracekit.canonical import JsonValue
@@ -25,6 +26,8 @@ class Metrics:
     by: str | None = None
     buckets: tuple[Bucket, ...] = ()
     """The same runs sorted ``by`` something; by tool or tag, a run is in several."""
+    attempts: Attempts | None = None
+    """How tasks went that were tried several times; None where none was."""
     repeats: Mapping[str, str] = field(default_factory=dict)
     """Runs that were not counted, since they only repeat another: run id → that run."""
 
@@ -43,6 +46,7 @@ class Metrics:
             "repeats": dict(self.repeats),
             "metrics": _measures(self.whole, seed),
             "missing": dict(self.missing),
+            "attempts": None if self.attempts is None else self.attempts.as_dict(seed=seed),
             "by": self.by,
             "buckets": [
                 {"name": one.name, "runs": len(one.runs), "metrics": _measures(one, seed)}
@@ -61,6 +65,9 @@ class Metrics:
         if not count:
             return
         yield from _table(self.whole, seed)
+        if self.attempts is not None:
+            yield ""
+            yield from self.attempts.lines(seed=seed)
         for bucket in self.buckets:
             yield f"\n{self.by} {bucket.name}: {len(bucket.runs)} runs"
             yield from _table(bucket, seed)

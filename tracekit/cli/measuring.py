@@ -1,0 +1,104 @@
+"""Numbers about runs: ``metrics``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracekit.cli.comparing_many import SELECT_HELP, Bar, read_selections
+from tracekit.cli.options import (
+    explained,
+    json_option,
+    open_for_reading,
+    store_option,
+    tell_error,
+    warn_of_damage,
+)
+from tracekit.errors import TracekitError, UsageError
+
+if TYPE_CHECKING:
+    from replay.metrics import MeasuredRun
+    from replay.metrics.measuring import AnyGold
+    from tracekit.events import RunRow
+    from tracekit.store import Store
+
+
+@click.command()
+@click.argument("select", nargs=-1, metavar="SELECT...")
+@click.option(
+    "--by",
+    metavar="NAME",
+    help="Sort the runs by source, agent, task, status, tool, risk, tag, planner, or by a label, a "
+    "version or tags such as difficulty:hard.",
+)
+@click.option(
+    "--gold",
+    multiple=True,
+    metavar="RUN",
+    help="Measure runs of its task against this run, or all against a case file. Given again: "
+    "references of more tasks.",
+)
+@store_option
+@json_option
+@explained
+def metrics(
+    select: tuple[str, ...], by: str | None, gold: tuple[str, ...], store: str, as_json: bool
+) -> None:
+    """Count what runs came to: success, tools, errors, loops, cost, time.
+
+    SELECT names the runs: conditions joined by commas, or run ids; several are added up. Without it
+    all recorded and imported runs are meant. Every number stands with its numerator, denominator
+    and 95 % interval; what there is no data for is n/a, and why is said.
+
+    Example:
+
+    \b
+        tracekit metrics tag=v7,since=7d
+        tracekit metrics --by pipeline --json | jq '.buckets[].metrics.task_success'
+        tracekit metrics task=refund/12 --gold run-41
+    """
+    from replay.comparing import Selection
+    from replay.comparing.selection import choose_all
+    from replay.metrics import measure, sum_runs
+    from tracekit.cli.text import json_report, visible
+
+    opened = open_for_reading(store)
+    reference = _gold(opened, gold)
+    rows = choose_all(opened, read_selections(select) or [Selection("")])
+    if not rows:
+        raise UsageError("no run is meant", hint=f"{SELECT_HELP}; list runs with: tracekit runs")
+    found = sum_runs([measure(run, gold=reference) for run in _read(opened, rows)], by=by)
+    click.echo(json_report(found.as_dict()) if as_json else visible(found.as_text()))
+    warn_of_damage(opened)
+
+
+def _read(store: Store, rows: list[RunRow]) -> Iterator[MeasuredRun]:
+    """Yield the runs; what cannot be read is told on stderr and left out."""
+    from replay.metrics import read_measured
+
+    with Bar("measuring") as bar:
+        for number, (run_id, run) in enumerate(read_measured(store, rows), 1):
+            bar.advance(number, len(rows))
+            if isinstance(run, TracekitError):
+                tell_error(f"run {run_id} is left out: {run}")
+            else:
+                yield run
+
+
+def _gold(store: Store, given: tuple[str, ...]) -> AnyGold:
+    """Read what the runs are measured against: one case, or runs."""
+    from replay.case import SUFFIX, read_case
+    from replay.metrics import references
+
+    cases = [name for name in given if name.endswith(SUFFIX) or Path(name).is_file()]
+    if cases and len(given) > 1:
+        raise UsageError(
+            "a case is the gold of all runs, and goes with no other --gold",
+            hint=f"leave out all but {cases[0]}",
+        )
+    if cases:
+        return read_case(cases[0])
+    return references(store.trajectory(store.resolve(run)) for run in given) if given else None
