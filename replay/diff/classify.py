@@ -13,9 +13,14 @@ from replay.diff.match import Match, retries
 from replay.diff.model import Action, Divergence, Harm, Kind, Mark, Pair
 from replay.diff.order import PartialOrder
 from replay.diff.steps import Declared, Step, policy_of
-from tracekit.canonical import JsonValue
+from tracekit.canonical import JsonValue, canonical_text
 from tracekit.jsontree import Difference, differences, walk
 from tracekit.trajectory import Trajectory
+
+_END = float("inf")
+_ACTED = ("changed_arguments", "added", "missing", "retry", "reordered")
+_BESIDE = "the calls of the same decision differ"
+_ASKED = "it was called with other arguments"
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,9 @@ class Judge:
         matches: Sequence[Match],
         runs: tuple[Trajectory, Trajectory],
     ) -> None:
-        self._left, self._right = Side(names[0], left), Side(names[1], right)
+        given = tuple(canonical_text(run.input.value) for run in runs)
+        self._left = Side(names[0], left, given=given[0], given_other=given[1])
+        self._right = Side(names[1], right, given=given[1], given_other=given[0])
         self._rules = rules
         self._runs = runs
         self._retries = retries(left.steps), retries(right.steps)
@@ -63,25 +70,43 @@ class Judge:
             line.divergences += self._of_match(line.match, at)
             if line.match in later:
                 line.divergences.append(self._regrouped(line.match))
-        placed = [(line.decision, d) for line in self._lines for d in line.divergences]
+        self._spoken_along()
+        placed = [(line.start, line.end, d) for line in self._lines for d in line.divergences]
         if ends:
-            placed.append((float("inf"), self._answer(ends, disturbed=bool(placed))))
+            placed.append((_END, _END, self._answer(ends, disturbed=bool(placed))))
         if inputs:
-            placed.append((float("inf"), self._input(inputs)))
-        first = min(placed, key=lambda found: (found[0], found[1].harm), default=None)
+            placed.append((_END, _END, self._input(inputs)))
+        first = min(placed, key=lambda found: (found[0], found[2].harm), default=None)
         ranked = sorted(
-            enumerate(found for _, found in placed),
+            enumerate(found for *_, found in placed),
             key=lambda item: (item[1].harm, not item[1].cause, item[0]),
         )
         lines = self._lines
         clean = [d.index for d in self._runs[0].decisions if first is None or d.index < first[0]]
         return Found(
             ranked=tuple(found for _, found in ranked),
-            first=None if first is None else first[1],
+            first=None if first is None else first[2],
             aligned=tuple(self._pair(line) for line in lines),
             matched_prefix=len(clean),
-            resynchronised_at=None if first is None else self._resynchronised(first[0]),
+            resynchronised_at=None if first is None else self._resynchronised(first[1]),
         )
+
+    def _spoken_along(self) -> None:
+        """Take words beside calls for a consequence where their decision did otherwise."""
+        did: tuple[set[int], set[int]] = set(), set()
+        for found in (d for line in self._lines for d in line.divergences):
+            if found.kind in _ACTED and found.effect is not None:
+                did[0].add(found.left_decision or 0)
+                did[1].add(found.right_decision or 0)
+        for line in self._lines:
+            for at, found in enumerate(line.divergences):
+                beside = found.left_decision in did[0] or found.right_decision in did[1]
+                if found.harm == Harm.WORDING and found.cause and beside:
+                    line.divergences[at] = self._because(found, _BESIDE)
+
+    def _because(self, found: Divergence, because: str) -> Divergence:
+        found = replace(found, cause=False, because=because)
+        return replace(found, explanation=explain(found, self._left.name, self._right.name))
 
     def _disturb(self) -> None:
         """Note who acted otherwise, and whose observation the other run did not get."""
@@ -146,18 +171,23 @@ class Judge:
             found.append(
                 self._divergence("changed_policy", Harm.REFUSAL, one, two, _policies(one, two))
             )
-        elif not fields and one.outcome_text != two.outcome_text:
-            found.append(self._observation(one, two))
-        if not fields and sorted(one.call.evidence) != sorted(two.call.evidence):
+        elif one.outcome_text != two.outcome_text:
+            found.append(self._observation(one, two, asked=_ASKED if fields else None))
+        if sorted(one.call.evidence) != sorted(two.call.evidence):
             changed = differences([*sorted(one.call.evidence)], [*sorted(two.call.evidence)])
-            found.append(self._divergence("changed_evidence", Harm.RESULT, one, two, changed))
+            because = _ASKED if fields else None
+            found.append(
+                self._divergence(
+                    "changed_evidence", Harm.RESULT, one, two, changed, because=because
+                )
+            )
         return found
 
-    def _observation(self, one: Step, two: Step) -> Divergence:
+    def _observation(self, one: Step, two: Step, *, asked: str | None) -> Divergence:
         assert one.call is not None
         assert two.call is not None
         fields = differences(one.call.observation.digest_form, two.call.observation.digest_form)
-        because = self._right.changed_write_before(two.index)
+        because = asked or self._right.changed_write_before(two.index)
         because = because or self._left.changed_write_before(one.index)
         return self._divergence(
             "changed_observation", Harm.RESULT, one, two, fields, because=because

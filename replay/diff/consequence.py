@@ -2,11 +2,14 @@
 
 A divergence is a *consequence* when the record itself shows that the step was given something else:
 
-- its arguments hold a value first seen in an observation that differs or is missing on one side;
+- its arguments hold a value first seen in an observation that differs or is missing on one side,
+  or a value of the run's input that the input of the other run does not hold;
+- it is the observation, or the evidence, of a call that was made with other arguments;
 - it is an observation, and an earlier write that it could see differs;
 - it is missing (or added) because the other run had already ended: what that run did last differs,
   or it is not the first step that it lacks;
-- it is the final answer, something said, or a user's turn, and anything before it differs.
+- it is the final answer, something said, or a user's turn, and anything before it differs; or it
+  was said beside calls that differ.
 
 Everything else is a *cause*. The planner saw its whole history at each decision, so a later step
 may differ because of an earlier one without any value to show for it; such a step is listed as a
@@ -15,11 +18,14 @@ cause, which errs on the side of looking.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from replay.diff.order import PartialOrder
 from replay.diff.steps import Step
+
+_WORD = re.compile(r"\w[\w@.+-]+\w|\d\d")
 
 
 @dataclass
@@ -33,6 +39,10 @@ class Side:
     acted: set[int] = field(default_factory=set)
     """Steps that the planner took otherwise than in the other run."""
     first_shown: dict[str, int] = field(default_factory=dict)
+    given: str = ""
+    """The text of its input."""
+    given_other: str = ""
+    """The text of the other run's input."""
 
     def __post_init__(self) -> None:
         for index, values in enumerate(self.order.flow.provides):
@@ -56,6 +66,16 @@ class Side:
                     f"(decision {step.decision}), which differs"
                 )
         return None
+
+    def given_otherwise(self, at: int, within: str | None) -> str | None:
+        """Say which value of the input the arguments hold, if the other run's input lacks it."""
+        if self.given == self.given_other:
+            return None
+        mine, other = set(_WORD.findall(self.given)), set(_WORD.findall(self.given_other))
+        text = self.order.steps[at].arguments_text if within is None else within
+        words = (word for word in _WORD.findall(text) if word in mine and word not in other)
+        word = next(words, None)
+        return None if word is None else f"{self.name} took {_short(word)} from its input"
 
     def changed_write_before(self, at: int) -> str | None:
         """Say which write that differs a read could see, if there is one."""
@@ -89,6 +109,9 @@ def _short(value: str) -> str:
 def fed(sides: Sequence[tuple[Side, Step | None]], within: Sequence[str | None]) -> str | None:
     """Say what fed a call on either side, the right one first."""
     for (side, step), text in reversed(list(zip(sides, within, strict=True))):
-        if step is not None and (found := side.fed_by(step.index, text)):
+        if step is None or step.call is None:
+            continue
+        found = side.fed_by(step.index, text) or side.given_otherwise(step.index, text)
+        if found is not None:
             return found
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from replay.diff.match import Match
@@ -19,41 +19,76 @@ class Line:
     match: Match
     decision: float
     """The decision of the left that it belongs to; between two where it belongs to neither."""
+    end: float
+    """The same, or where it stands later on the other side, if it moved."""
     divergences: list[Divergence] = field(default_factory=list)
+    start: float = 0.0
+    """Where it stands first, if it moved."""
+
+    def __post_init__(self) -> None:
+        self.start, self.end = min(self.decision, self.end), max(self.decision, self.end)
 
 
 def lines_of(matches: Sequence[Match], left: Sequence[Step], right: Sequence[Step]) -> list[Line]:
     """Order the matches as the left did; what only the right has follows what it followed."""
-    after: dict[int | None, list[Match]] = {}
     by_right = {match.right: match for match in matches if match.right is not None}
-    anchor: int | None = None
-    for step in right:
-        match = by_right[step.index]
-        if match.left is None:
-            after.setdefault(anchor, []).append(match)
-        elif not match.moved:
-            anchor = match.left
-    together = {
-        right[match.right].decision: left[match.left].decision
-        for match in reversed(matches)
-        if match.left is not None and match.right is not None and not match.moved
-    }
+    after = _following(by_right, right)
+    places = _places(matches, after, left, right)
     lines: list[Line] = []
     by_left = {match.left: match for match in matches if match.left is not None}
     for at in (None, *range(len(left))):
-        here = 0.0 if at is None else float(left[at].decision)
         if at is not None:
-            lines.append(Line(by_left[at], here))
-        only_right = [
-            (match, right[match.right].decision)
-            for match in after.get(at, ())
-            if match.right is not None
-        ]
-        order = {decision: n for n, decision in enumerate(sorted({d for _, d in only_right}), 1)}
-        for match, decision in only_right:
-            part = here + order[decision] / (len(order) + 1)
-            lines.append(Line(match, float(together.get(decision, part))))
+            here, match = _place(left[at]), by_left[at]
+            moved = match.moved and match.right is not None
+            lines.append(Line(match, here, places[match.right] if moved else here))
+        for step in after.get(at, ()):
+            if by_right[step.index].left is None:
+                place = places[step.index]
+                lines.append(Line(by_right[step.index], place, place))
     return lines
+
+
+def _place(step: Step) -> float:
+    """Say where a step stands among the decisions; the user's turn is just before its own."""
+    return step.decision - 0.5 if step.kind == "turn" else float(step.decision)
+
+
+def _following(
+    by_right: Mapping[int, Match], right: Sequence[Step]
+) -> dict[int | None, list[Step]]:
+    """Group the steps of the right that stand nowhere on the left by the one that they follow."""
+    after: dict[int | None, list[Step]] = {}
+    anchor: int | None = None
+    for step in right:
+        match = by_right[step.index]
+        if match.left is None or match.moved:
+            after.setdefault(anchor, []).append(step)
+        else:
+            anchor = match.left
+    return after
+
+
+def _places(
+    matches: Sequence[Match],
+    after: Mapping[int | None, Sequence[Step]],
+    left: Sequence[Step],
+    right: Sequence[Step],
+) -> dict[int | None, float]:
+    """Say where among the decisions of the left those steps of the right would stand."""
+    together = {
+        right[match.right].decision: float(left[match.left].decision)
+        for match in reversed(matches)
+        if match.left is not None and match.right is not None and not match.moved
+        if left[match.left].kind != "turn"
+    }
+    places: dict[int | None, float] = {}
+    for anchor, steps in after.items():
+        here = 0.0 if anchor is None else _place(left[anchor])
+        order = {decision: n for n, decision in enumerate(sorted({s.decision for s in steps}), 1)}
+        for step in steps:
+            part = here + order[step.decision] / (len(order) + 1) / 2
+            places[step.index] = together.get(step.decision, part)
+    return places
 
 
 def last_line(lines: Sequence[Line], side: str) -> int:
@@ -65,13 +100,14 @@ def last_line(lines: Sequence[Line], side: str) -> int:
 
 def seen_before(steps: Sequence[Step], decision: int, run: Trajectory) -> tuple[Action, ...]:
     """Give what had come back last before ``decision``; the run's input where nothing had."""
-    before = [step for step in steps if step.decision < decision and step.kind != "said"]
-    before += [step for step in steps if step.decision == decision and step.kind == "turn"]
-    if not before:
-        return (Action(0, "(input)", None, None, observation=run.input.value),)
-    last = before[-1].decision
-    found = (action_of(step) for step in before if step.decision == last)
-    return tuple(action for action in found if action is not None)
+    turns = [step for step in steps if step.kind == "turn" and step.decision <= decision]
+    calls = [step for step in steps if step.call is not None and step.decision < decision]
+    # a turn stands before the decision of its number
+    is_turn = bool(turns) and (not calls or turns[-1].decision > calls[-1].decision)
+    found = turns if is_turn else calls
+    last = [action_of(step) for step in found if step.decision == found[-1].decision]
+    seen = tuple(action for action in last if action is not None)
+    return seen or (Action(0, "(input)", None, None, observation=run.input.value),)
 
 
 def alike(one: Sequence[Action] | None, two: Sequence[Action] | None) -> bool:

@@ -125,7 +125,11 @@ def compare(left: Trajectory, right: Trajectory) -> Comparison:
 def imported(relative: str) -> tuple[Trajectory, ...]:
     """Read the runs of one committed trace."""
     path = TRACES / relative
-    data = path.read_bytes()
+    return runs_in(path, path.read_bytes())
+
+
+def runs_in(path: Path, data: bytes) -> tuple[Trajectory, ...]:
+    """Read the runs of a trace, as if it stood in a file of that name."""
     importer = next(one for one in IMPORTERS.values() if one.detect(path, data[:65536]))
     options = ImportOptions(effects=load_effects("agentdyn"))
     runs = []

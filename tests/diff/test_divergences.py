@@ -284,9 +284,10 @@ def test_a_changed_read_makes_the_steps_fed_by_it_consequences() -> None:
         )
 
     found = compare(look("prod", "pod-a1"), look("test", "pod-b2"))
-    assert [(one.tool, one.cause) for one in found.divergences] == [
-        ("restart", False),
-        ("hosts", True),
+    assert [(one.kind, one.tool, one.cause) for one in found.divergences] == [
+        ("changed_arguments", "restart", False),
+        ("changed_arguments", "hosts", True),
+        ("changed_observation", "hosts", False),
     ]
     assert "from the observation of hosts (decision 1)" in str(found.divergences[0].because)
 
