@@ -14,10 +14,11 @@ from pathlib import Path
 
 from replay.comparing.outcome import PairOutcome, not_compared, outcome_of
 from replay.diff import Comparison, diff
-from replay.many.outcome import RunOutcome
-from replay.many.reading import Listed, trajectories
+from replay.many.reading import Listed
 from tracekit.canonical import JsonValue, canonical_text
+from tracekit.errors import TracekitError
 from tracekit.store import Store, open_store
+from tracekit.store.several import WholeRun, read_runs
 from tracekit.trajectory import Call, Trajectory
 
 
@@ -55,27 +56,31 @@ def compare_pairs(store: Store, pairs: Sequence[PairWork]) -> Compared:
     """Compare pairs; what is wrong with a run is an outcome."""
     began = time.process_time()
     needed = dict.fromkeys(run for pair in pairs for run in pair.runs)
-    runs = dict(trajectories(store, needed))
+    runs = dict(read_runs(store, needed))
     read = time.process_time()
     outcomes = tuple(_compare(pair, runs) for pair in pairs)
     return Compared(outcomes, read - began, time.process_time() - read)
 
 
-def _compare(pair: PairWork, runs: Mapping[str, Trajectory | RunOutcome]) -> PairOutcome:
+def _compare(pair: PairWork, runs: Mapping[str, WholeRun | TracekitError]) -> PairOutcome:
     names = pair.case, pair.baseline.run_id, pair.candidate.run_id
-    one, two = runs[pair.baseline.run_id], runs[pair.candidate.run_id]
-    for run in (one, two):
-        if isinstance(run, RunOutcome):
-            return not_compared(*names, f"run {run.run_id}: {'; '.join(run.reasons)}")
+    one, two, *others = (_trajectory(runs[row.run_id]) for row in pair.runs)
+    for row, run in ((pair.baseline, one), (pair.candidate, two)):
+        if isinstance(run, TracekitError):
+            return not_compared(*names, f"run {row.run_id}: {run.message}")
     assert isinstance(one, Trajectory)
     assert isinstance(two, Trajectory)
     if identical(one, two):
         return PairOutcome(*names, "same", nearest=one.run_id)
-    others = [found for row in pair.accepted if isinstance(found := runs[row.run_id], Trajectory)]
+    known = [run for run in others if isinstance(run, Trajectory)]
     try:
-        return outcome_of(pair.case, one.run_id, compare_nearest(two, [one, *others]))
+        return outcome_of(pair.case, one.run_id, compare_nearest(two, [one, *known]))
     except Exception:  # noqa: BLE001  # a fault of ours with one pair must not end the others
         return not_compared(*names, f"tracekit failed: {traceback.format_exc(limit=-1)}")
+
+
+def _trajectory(run: WholeRun | TracekitError) -> Trajectory | TracekitError:
+    return run if isinstance(run, TracekitError) else run.trajectory
 
 
 def compare_nearest(candidate: Trajectory, accepted: Sequence[Trajectory]) -> Comparison:
