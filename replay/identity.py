@@ -15,6 +15,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
+from replay.stirring import VARIABLE
 from tracekit.canonical import JsonValue, digest, digest_bytes
 from tracekit.redact.keys import Tagger
 
@@ -22,6 +23,8 @@ PLANNER, OPTIONS = "planner", "replay"
 """Names of the two in ``versions``."""
 _ALSO_CODE = ("model_script", "model_live", "baseline")
 """Options that name code, which may change as the planner's may."""
+RECORDED = "recorded"
+"""As the old planner: whichever the record says made the run."""
 
 
 def versions_of(
@@ -30,7 +33,10 @@ def versions_of(
     """Name the planner's code, where it can be found, and the options, by digest."""
     code = code_digest(planner, path)
     others = [getattr(options, name, None) for name in _ALSO_CODE]
-    codes: list[JsonValue] = [o and code_digest(o, path) for o in others]
+    first = getattr(options, "baseline_path", ())  # of the others' code there is none in there
+    codes: list[JsonValue] = [
+        o and o != RECORDED and code_digest(o, [*first, *path]) for o in others
+    ]
     asked = digest([_plain(options, tagger), codes])
     return {**({PLANNER: code} if code else {}), OPTIONS: asked}
 
@@ -56,7 +62,7 @@ def _sources(module: str, path: Sequence[str]) -> Iterator[Path]:
     where: Sequence[str] | None = path
     parts = module.split(".")
     for place in range(len(parts)):
-        spec = _found(".".join(parts[: place + 1]), where)
+        spec = find_spec(".".join(parts[: place + 1]), where)
         if spec is None:
             return
         if spec.origin is not None and Path(spec.origin).is_file():
@@ -69,7 +75,7 @@ def _sources(module: str, path: Sequence[str]) -> Iterator[Path]:
         where = list(spec.submodule_search_locations or ())
 
 
-def _found(name: str, where: Sequence[str] | None) -> ModuleSpec | None:
+def find_spec(name: str, where: Sequence[str] | None) -> ModuleSpec | None:
     """Ask where a module is; no code of it runs."""
     spec = PathFinder.find_spec(name, where)
     finders = iter(sys.meta_path)
@@ -84,9 +90,10 @@ def _plain(value: Any, tagger: Tagger) -> JsonValue:
         kept: dict[str, JsonValue] = {
             field.name: _plain(getattr(value, field.name), tagger)
             for field in fields(value)
-            if field.name not in ("path", "environment")
+            if field.name not in ("path", "baseline_path", "environment")
         }
-        variables: Mapping[str, str] = getattr(value, "environment", {})
+        given: Mapping[str, str] = getattr(value, "environment", {})
+        variables = {name: text for name, text in given.items() if name != VARIABLE}
         return {**kept, "variables": {n: tagger.tag("env", v) for n, v in variables.items()}}
     if value is None or isinstance(value, bool | int | float | str):
         return value

@@ -50,7 +50,12 @@ class ReplayOptions:
     path: tuple[str, ...] = ()
     """Folders to look for the planner's modules in, before this process's own."""
     baseline: str | object | None = None
-    """The old planner; the new one is judged only if this one does on its record what it did."""
+    """The old planner; the new one is judged only if this one does on its record what it did.
+
+    ``recorded`` is the one that the record says made the run, if its code is at hand as it was.
+    """
+    baseline_path: tuple[str, ...] = ()
+    """Folders to look for the old planner in, before ``path``."""
     self_test: bool | None = None
     """Whether to change an observation and see that something follows; None: with a baseline."""
 
@@ -78,6 +83,10 @@ class ReplayOptions:
                 "--from-step is for --mode free: a locked planner does not go its own way"
             )
         check_bindings(self.bindings, self.policies, locked=self.mode == "locked")
+        if self.baseline_path and self.baseline is None:
+            raise UsageError(
+                "--baseline-path says where to look for --baseline, which is not given"
+            )
         if self.self_test and self.baseline is None:
             self._check_repeatable()
 
@@ -99,6 +108,8 @@ class ReplayOptions:
         policies = replace(self.policies, unmatched={}, live=frozenset(), exercise=False)
         changes: dict[str, Any] = {
             "baseline": None,
+            "baseline_path": (),
+            "path": (*self.baseline_path, *self.path),
             "overrides": (),
             "start": 1,
             "faults": (),

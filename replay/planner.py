@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from replay import fixed
+from replay import fixed, stirring
 from replay.calling import arguments_of, call_planner
 from replay.errortext import place_of, text_of, traceback_of
 from replay.pipe import Channel, PipeAnswerer, PipeSink, PipeTagger
@@ -54,6 +54,8 @@ def prepare() -> None:
     From now on clock, ids and chance are made up, while the planner is imported as in its runs.
     """
     guard.close()
+    _stirred.append(stirring.asked_for())
+    stirring.stir(_stirred[-1])
     fixed.install()
     importing = conditions.Conditions.seeded(fixed.IMPORT_START, 0)
     _for_ever.enter_context(fixed.everywhere(importing, 0, importing=True))
@@ -62,6 +64,7 @@ def prepare() -> None:
 
 
 _for_ever = ExitStack()
+_stirred = [0]
 
 
 def load(spec: str, *, what: str = "planner") -> object:
@@ -157,6 +160,7 @@ def run_in_child(planner: object, request: Mapping[str, Any], channel: Channel) 
         ``{"answer": value, "types": tags, "replayable": bool}``, or ``{"error": {...}}`` where the
         planner raised.
     """
+    stirring.stir(_stirred[-1])
     start = datetime.fromtimestamp(request["clock_ns"] / 1e9, UTC)
     made = conditions.Conditions.seeded(start, request["seed"])
     with conditions.use(made), _doors(request, made):

@@ -1,17 +1,18 @@
 """The same replay several times over: what still varies is the planner's own.
 
-Each time in a process of its own, so that nothing which one process decides for itself, the places
-of its objects among them, looks like a habit of the planner.
+Each time in a process of its own that is stirred otherwise, so that nothing which one process
+decides for itself, the places of its objects among them, looks like a habit of the planner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from replay import stirring
 from replay.answering import Answered
 from replay.options import ReplayOptions
 from replay.replayer import replay_run
@@ -26,6 +27,11 @@ FORMAT = "tracekit/replay-repeat/v1"
 MOST = 1000
 _WORST_FIRST: tuple[VerdictKind, ...] = ("fail", "inconclusive", "not evaluated", "pass")
 _WIDTH = 80
+_FIXED = "clock, ids, chance and hash seed were the same each time"
+LEFT_TO_CHANCE = (
+    "what may vary still: which of several threads comes first, the order of a set whose members "
+    "go by their addresses, files and variables that the planner reads"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,8 @@ class RepeatResult:
     trajectories: tuple[tuple[int, ...], ...]
     """Numbers of the replays, from 1, that had the same trajectory; the most frequent first."""
     varies: Varies | None
+    fixed: bool = True
+    """Whether clock, ids and chance were made for each, and the same."""
 
     @property
     def same(self) -> bool:
@@ -88,6 +96,7 @@ class RepeatResult:
             "same": self.same,
             "trajectories": [list(numbers) for numbers in self.trajectories],
             "varies": None if self.varies is None else _varies(self.varies),
+            "left_to_chance": LEFT_TO_CHANCE if self.fixed and not self.same else None,
             "replays": [result.as_dict() for result in self.results],
         }
 
@@ -115,10 +124,19 @@ def repeat_run(
     """
     if not 2 <= times <= MOST:
         raise UsageError(f"--repeat {times}: nothing to compare", hint=f"from 2 to {MOST}")
+    chosen = options or ReplayOptions()
     results = [
-        replay_run(run_id, planner=planner, store=store, options=options) for _ in range(times)
+        replay_run(run_id, planner=planner, store=store, options=_stirred(chosen, number))
+        for number in range(times)
     ]
-    return compare_replays(results)
+    return replace(compare_replays(results), fixed=chosen.conditions == "fixed")
+
+
+def _stirred(options: ReplayOptions, number: int) -> ReplayOptions:
+    """The same options with memory and threads shaken up; the first time all is as it comes."""
+    if not number:
+        return options
+    return replace(options, environment={**options.environment, stirring.VARIABLE: str(number)})
 
 
 def compare_replays(results: Sequence[ReplayResult]) -> RepeatResult:
@@ -186,6 +204,9 @@ def summarise_repeats(result: RepeatResult) -> str:
         *(f"  because {' '.join(reason.split())}" for reason in verdict.reasons[:20]),
         f"  planner    {result.results[0].planner}",
     ]
+    if not result.same and result.fixed:
+        lines.append(f"  {_FIXED};")
+        lines.append(f"  {LEFT_TO_CHANCE}")
     for numbers in result.trajectories[:10]:
         of = result.results[numbers[0] - 1]
         listed = ", ".join(map(str, numbers[:20])) + (" …" if len(numbers) > 20 else "")

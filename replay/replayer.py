@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from replay.answering import Span
+from replay.baseline import recorded_planner
 from replay.doing import Doing
 from replay.experiment import Override, overridden
 from replay.fault_answers import FaultyAnswers
-from replay.identity import versions_of
+from replay.identity import RECORDED, versions_of
 from replay.lanes import BASELINE, CANDIDATE, Lane, Lanes, compare_baseline, weigh
 from replay.matching import Player
 from replay.models import make_model
@@ -74,7 +75,7 @@ def replay_run(
             child process; a closure runs in this one.
         store: The store, or its path; default ``$TRACEKIT_STORE``, else ``.tracekit``.
         options: How.
-        baseline: The old planner, as ``planner``; sets ``ReplayOptions.baseline``.
+        baseline: The old planner, or ``"recorded"``; sets ``ReplayOptions.baseline``.
 
     Raises:
         RunNotFound: there is no such run.
@@ -129,7 +130,9 @@ class Replayer:
         self._open = ExitStack()
         self._model = make_model(options.model, options.model_live, listed=self._policies.live)
         old = options.baseline
-        self._baseline = None if old is None else Replayer(old, options.of_baseline())
+        named = old is not None and old != RECORDED
+        self._baseline = Replayer(old, options.of_baseline()) if named else None
+        self._baselines: dict[str, Replayer] = {}
         tagger = KeyedTagger(load_key())
         self._redactor = Redactor(redaction_rules(), tagger)
         self._versions = versions_of(
@@ -161,11 +164,23 @@ class Replayer:
         Raises:
             ReplayNotPossible: the record lacks what a replay needs.
         """
-        lanes = Lanes() if self._baseline is None else self._baseline._lane(recorded, sink)
+        baseline = self._baseline_of(recorded)
+        lanes = Lanes() if baseline is None else baseline._lane(recorded, sink)
         played = self._play(recorded, sink)
-        if self._baseline is None and self.options.self_test:
+        if baseline is None and self.options.self_test:
             lanes = Lanes(self_test=self._put_to_test(recorded, played, CANDIDATE))
         return self._finished(recorded, played, lanes)
+
+    def _baseline_of(self, recorded: Trajectory) -> Replayer | None:
+        """The old planner of a run; where the record is to say which, each is kept once opened."""
+        if self.options.baseline != RECORDED:
+            return self._baseline
+        options = self.options.of_baseline()
+        planner = recorded_planner(recorded, options.path)
+        if planner not in self._baselines:
+            opened = self._open.enter_context(Replayer(planner, options))
+            self._baselines[planner] = opened
+        return self._baselines[planner]
 
     def _lane(self, recorded: Trajectory, sink: Sink | None) -> Lanes:
         """Replay the old planner on its own record; put the lane to the test where it is sound."""

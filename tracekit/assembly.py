@@ -17,6 +17,7 @@ from tracekit.contract import Contract
 from tracekit.decisions import Grouping, number, plain_name, reply_message, with_answer
 from tracekit.events import Event
 from tracekit.order import in_order
+from tracekit.origin import MADE_BY, Origin
 from tracekit.trajectory import (
     Call,
     Decision,
@@ -65,6 +66,7 @@ def build(events: Sequence[Event], load: LoadBlob) -> Trajectory:
         mints=_mints(rows),
         ts_start_ns=root.ts_start_ns,
         versions=attributes.get("versions") or {},
+        made_by=Origin.from_attribute(_object(agent.attributes).get(MADE_BY)),
         tags=tuple(attributes.get("tags") or ()),
         task_id=root.task_id,
         tenant=root.tenant,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
-from tracekit import guard, integrations
+from tracekit import conditions, guard, integrations
 from tracekit.bodies import note_body
 from tracekit.canonical import JsonValue, sound_text
 from tracekit.configuration import recorder
@@ -19,6 +19,7 @@ from tracekit.contract import Contract, Matchers, binder, contract_of
 from tracekit.errors import ContractError
 from tracekit.events import Effect
 from tracekit.operations import Kind, as_tags, current
+from tracekit.origin import MADE_BY, origin_of
 from tracekit.prepared import Prepared, Short
 from tracekit.recorder import Recorder
 from tracekit.steps import Step, Unrecorded, open_step, passed_by, unrecorded
@@ -55,17 +56,18 @@ def agent(
 
     def decorate(function: F) -> F:
         label = _label(name, function)
+        made_by = _made_by(function)
 
         def opened(arguments: dict[str, object]) -> Step:
             own = recorder()
             above = current()
+            said = made_by()
             # A sub-agent only of what is known to be around it: servers run many side by side.
             if above is not None and not above.run.over:
-                return open_step(own, "agent", label, arguments)
+                return open_step(own, "agent", label, arguments, **said)
             integrations.instrument_loaded()
-            return open_step(
-                own, "run", label, arguments, versions=dict(own.versions), tags=as_tags(tags)
-            )
+            said |= {"versions": dict(own.versions), "tags": as_tags(tags)}
+            return open_step(own, "run", label, arguments, **said)
 
         return _decorated(function, Decorated("agent", label), opened)
 
@@ -222,6 +224,25 @@ def step(function: F | None = None, *, name: str | None = None) -> F | Callable[
         )
 
     return decorate if function is None else decorate(function)
+
+
+def _made_by(function: Callable[..., Any]) -> Callable[[], dict[str, Any]]:
+    """What a run says of the code that made it: looked up once, and not in a replay."""
+    known_ns = conditions.now_ns()
+
+    @functools.cache
+    def attributes() -> dict[str, JsonValue]:
+        try:
+            origin = origin_of(function, known_ns)
+        except Exception:  # noqa: BLE001  # the traced program is never the victim
+            return {}
+        return {} if origin is None else {MADE_BY: origin.as_attribute()}
+
+    def said() -> dict[str, Any]:
+        known = {} if guard.installed() else attributes()
+        return {"attributes": dict(known)} if known else {}
+
+    return said
 
 
 def _tool(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
 from tracekit.events import ContentState, Effect, PolicyDecision, Rung
+from tracekit.origin import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,8 @@ class Trajectory:
     mints: tuple[Mint, ...] = ()
     ts_start_ns: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    made_by: Origin | None = None
+    """The code that made it, where the record tells."""
     tags: tuple[str, ...] = ()
     task_id: str | None = None
     tenant: str | None = None

@@ -40,6 +40,9 @@ class Line:
     def __len__(self) -> int:
         return len(self._names)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Line, (self._names,)  # hashes are of this process
+
     def add(self, name: str) -> None:
         """Put a name at the end, unless it stands there."""
         if name in self._places:
@@ -97,7 +100,7 @@ class WriteSet(AbstractSet[str]):
         return repr(frozenset(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return frozenset, (list(self),)
+        return WriteSet, (self._parts,)
 
     @classmethod
     def _from_iterable(

@@ -6,6 +6,7 @@ import copy
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from multiprocessing.reduction import ForkingPickler
 from types import FrameType
 
 import pytest
@@ -96,7 +97,14 @@ def test_two_sets_of_the_same_writes_are_equal_in_whatever_order_these_were_made
     assert "d" not in other.first(3)
     assert other.first(4) - one.first(3) == {"d"}
     assert {one.first(3): "kept"}[other.first(3)] == "kept"
-    assert copy.deepcopy(one.first(2)) == one.first(2)
+    assert copy.deepcopy(one.first(2)) == one.first(2) == frozenset("ab")
+
+
+def test_sets_that_are_handed_on_share_their_line() -> None:
+    line = Line(map(str, range(1_000)))
+    whole = ForkingPickler.dumps([line.first(count) for count in range(1_000)])
+    assert len(whole) < 100_000
+    assert ForkingPickler.loads(whole)[3] == frozenset("012")
 
 
 @pytest.mark.parametrize("effects", [("write", "read"), ("write", "write"), ("write", "pure")])

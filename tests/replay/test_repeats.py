@@ -91,6 +91,77 @@ def test_another_tool_is_named_beside_the_first(store: Path) -> None:
     assert str(result.varies) == "step 1: note, and other"
 
 
+BY_PLACE = """
+import threading
+import tracekit
+
+class Thing:
+    def __init__(self, number):
+        self.number = number
+
+KNOWN = {Thing(number) for number in range(8)}
+
+@tracekit.tool(effect="read")
+def note(what):
+    return what
+
+@tracekit.agent
+def at_import(question):
+    note([thing.number for thing in KNOWN])
+
+@tracekit.agent
+def in_run(question):
+    note([thing.number for thing in {Thing(number) for number in range(8)}])
+
+@tracekit.agent
+def by_name(question):
+    note(list({str(number) for number in range(8)}))
+
+@tracekit.agent
+def racing(question):
+    order = []
+
+    def count(number):
+        for _ in range(20):
+            order.append(number)
+            sum(range(300))
+
+    threads = [threading.Thread(target=count, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    note(order)
+"""
+
+
+@pytest.mark.parametrize(
+    ("planner", "same"),
+    [("at_import", False), ("in_run", False), ("racing", False), ("by_name", True)],
+)
+def test_what_goes_by_addresses_or_by_racing_threads_is_named(
+    store: Path, tmp_path: Path, planner: str, same: bool
+) -> None:
+    (tmp_path / "by_place.py").write_text(BY_PLACE, "utf-8")
+    result = repeated(store, f"by_place:{planner}", times=4, path=(str(tmp_path),))
+
+    assert result.same is same
+    told = summarise_repeats(result)
+    assert ("the order of a set whose members go by their addresses" in told) is not same
+    assert bool(result.as_dict()["left_to_chance"]) is not same
+    if not same:
+        assert result.varies is not None
+        assert (result.varies.step, result.varies.name) == (1, "note")
+        assert result.varies.fields[0].pointer.startswith("/what/")
+    assert len({r.recorded.run_id for r in result.results}) == 1
+
+
+def test_without_fixed_conditions_nothing_is_said_to_be_the_same(store: Path) -> None:
+    result = repeated(store, restless.restless, conditions="real")
+    assert result.as_dict()["left_to_chance"] is None
+    assert "were the same each time" not in summarise_repeats(result)
+
+
 def test_once_is_no_repetition(store: Path) -> None:
     with pytest.raises(UsageError, match="nothing to compare"):
         repeated(store, restless.steady, times=1)

@@ -43,8 +43,16 @@ from tracekit.errors import UsageError
 @running_options
 @click.option(
     "--baseline",
-    metavar="MOD:OBJ",
-    help="The old planner. The new one is judged only if this one still does what was recorded.",
+    metavar="MOD:OBJ|recorded",
+    help="The old planner: the new one is judged only if this one still does what was recorded. "
+    "recorded: the one that made the run, if its code here is what it was.",
+)
+@click.option(
+    "--baseline-path",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    metavar="DIR",
+    help="Folder to look for the old planner in first: its code, checked out beside the new one.",
 )
 @click.option(
     "--self-test/--no-self-test",
@@ -112,6 +120,7 @@ def _options(
     env: tuple[str, ...],
     timeout: float,
     baseline: str | None,
+    baseline_path: tuple[str, ...],
     self_test: bool | None,
     **chosen: Any,
 ) -> Any:
@@ -128,5 +137,6 @@ def _options(
         limits=Limits(wall_s=timeout),
         environment=dict(map(variable, env)),
         baseline=baseline,
+        baseline_path=baseline_path,
         self_test=self_test,
     )
