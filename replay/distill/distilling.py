@@ -23,6 +23,7 @@ from replay.distill.emission import (
     write_new,
 )
 from replay.distill.judge import Judge, Target, key_of, offending_call, seen_before
+from replay.distill.meaning import meaning_of
 from replay.distill.outcome import DistillResult, Extent
 from replay.distill.passing import passing_script
 from replay.distill.problem import Budget
@@ -224,23 +225,19 @@ class _Work:
         self, start: Draft, failing: CaseRunner, fixed: CaseRunner | None
     ) -> tuple[Draft, Judge]:
         """Find out which failure is meant, and that it always happens."""
-        wish = self.options.wish
-        asked = question.asked(start.case, wish)
-        seen = self._run(failing, asked)
-        right = self._run(fixed, asked) if fixed else None
-        choice, *others = question.choose(
-            wish,
-            seen,
-            right,
-            writes=start.writes | self._new_writes(seen),
+        meant = meaning_of(
+            self.record,
+            start,
+            self.options.wish,
+            failing=failing,
+            fixed=fixed,
             reference=self.reference,
+            run=self._run,
         )
-        if others and not wish.says_something:
-            names = ", ".join(other.name for other in others)
+        choice, right, start, case = meant.choice, meant.right, meant.start, meant.case
+        if meant.others and not self.options.wish.says_something:
+            names = ", ".join(other.name for other in meant.others)
             self.remarks.append(f"also seen, for a case of its own with --signature: {names}")
-        expected = question.strengthened(choice.expected, seen, right, offending=choice.key)
-        start = start.but(budgets=choice.budgets)
-        case = start.case.model_copy(update={"expected": expected})
         full, found = self._always(failing, case, choice)
         passed = self._passing(fixed, case) if fixed else None
         flow = Flow(found.tool or "")
@@ -253,7 +250,7 @@ class _Work:
         unanswered = {step.name for one in (full, right) if one for step in one.unmatched}
         target = Target(
             reason=found.signature,
-            expected=expected,
+            expected=meant.expected,
             flow=flow,
             place=found.place,
             unanswered=frozenset(unanswered),
@@ -264,13 +261,6 @@ class _Work:
         if fixed is not None and passed is not None:
             judge.know(fixed, passed)
         return start, judge
-
-    def _new_writes(self, seen: CaseResult) -> set[str]:
-        """Tools that may write and that the run knows nothing of."""
-        known = {contract.name for contract in self.record.tools}
-        known |= {call.tool for call in self.record.calls}
-        calls = seen.trajectory.calls if seen.trajectory else ()
-        return {call.tool for call in calls if call.writes} - known
 
     def _always(
         self, failing: CaseRunner, case: Case, choice: Choice
@@ -348,7 +338,7 @@ class _Work:
         return case, found.text
 
     def _described(self, best: Draft, expected: Expected, target: Target, *, minimal: bool) -> Case:
-        failing = _spec(self.planner)
+        failing = spec(self.planner)
         subject = self.record.task_id or self.record.agent
         reason = target.reason
         name = self.options.name or slug(subject, reason.tool or reason.error or reason.oracle)
@@ -356,7 +346,7 @@ class _Work:
             "name": name,
             "source": Source(run=self.record.run_id, planner=failing),
             # Whoever runs the case without naming a planner wants it green once the fix is in.
-            "planner": _spec(self.fixed) if self.fixed is not None else failing,
+            "planner": spec(self.fixed) if self.fixed is not None else failing,
             "reason": reason,
             "fix": "proven" if self.fixed is not None else "unproven",
             "minimal": minimal,
@@ -371,5 +361,6 @@ def _extent(draft: Draft) -> Extent:
     return Extent(len(case.observations), draft.shown, len(case.script))
 
 
-def _spec(planner: str | object) -> str | None:
+def spec(planner: str | object) -> str | None:
+    """Write a planner as ``MOD:OBJ``; None where it cannot be imported."""
     return planner if isinstance(planner, str) else importable(planner)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
 from tracekit.cli.options import (
+    MISUSE,
     NOTHING,
     explained,
     json_option,
@@ -17,14 +18,16 @@ from tracekit.cli.options import (
     warn_of_damage,
 )
 from tracekit.cli.replay_options import variable
+from tracekit.cli.selecting import query_of, selection_options
 from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
-    from replay.distill import DistillOptions
+    from replay.distill import DistillOptions, DistillResult, Grouped
+    from tracekit.store import RunQuery, Store
 
 
 @click.command()
-@click.option("--run-id", required=True, metavar="RUN", help="The failing run, or a prefix.")
+@click.option("--run-id", metavar="RUN", help="The failing run, or a prefix.")
 @click.option("--planner", required=True, metavar="MOD:OBJ", help="The planner that fails.")
 @click.option("--fixed", metavar="MOD:OBJ", help="A planner that does right; it must pass.")
 @click.option("--forbid", multiple=True, metavar="TOOL", help="It must not be proposed, and is.")
@@ -72,11 +75,12 @@ if TYPE_CHECKING:
 @click.option(
     "--out", default="cases", metavar="FOLDER", show_default=True, help="Where the case goes."
 )
+@selection_options(limit=None)
 @store_option
 @json_option
 @explained
 def distill(
-    run_id: str,
+    run_id: str | None,
     planner: str,
     fixed: str | None,
     reference: str | None,
@@ -93,7 +97,10 @@ def distill(
     seen. The result is a file that pytest runs. Interrupted or out of budget, the best case so far
     is written, marked not minimal.
 
-    Exits with 0 if a case was written, 2 if there is none.
+    Where runs are chosen (--since, --failed, --tag ...) instead of named, those that fail for the
+    same reason are one incident and get one case, unless the folder holds a case for it already.
+
+    Exits with 0 if there is a case for each failure, 2 if there is none.
 
     Example:
 
@@ -101,41 +108,109 @@ def distill(
         tracekit distill --run-id 01J --planner agents.sre:planner_v1 \\
             --fixed agents.sre:planner_v2 --out cases/
         pytest cases/
+        tracekit distill --since 7d --failed --planner agents.sre:planner_v1
     """
-    from replay.distill import distill_run  # heavy, and only this command needs it
     from tracekit.cli.text import json_report
 
+    query = query_of(chosen)
+    _check(run_id, query, reference=reference, name=chosen["name"])
+    options = _options(out=Path(out), **chosen)
     opened = open_for_reading(store)
-    shown = _Progress() if sys.stderr.isatty() else None
-    try:
-        result = distill_run(
-            run_id,
-            planner=planner,
-            fixed=fixed,
-            reference=reference,
-            store=opened,
-            options=_options(out=Path(out), **chosen),
-            progress=shown,
+    with _Progress() as shown:
+        told, complete = (
+            _one(run_id, planner, fixed, reference, opened, options, shown)
+            if run_id is not None
+            else _many(query, planner, fixed, opened, options, shown)
         )
-    finally:
-        if shown is not None:
-            shown.clear()
-    click.echo(json_report(result.as_dict()) if as_json else result.as_text())
+    click.echo(json_report(told.as_dict()) if as_json else told.as_text())
     warn_of_damage(opened)
-    raise SystemExit(NOTHING)
+    raise SystemExit(NOTHING if complete else MISUSE)
+
+
+def _check(run_id: str | None, query: RunQuery, *, reference: str | None, name: str | None) -> None:
+    """Refuse options that do not go together."""
+    from tracekit.store import RunQuery
+
+    many = query != RunQuery()
+    if run_id is not None and many:
+        raise UsageError(
+            "--run-id names one run, and options that choose many were given too",
+            hint="leave out --run-id, or the others",
+        )
+    if run_id is None and not many:
+        raise UsageError(
+            "no run is named and none are chosen",
+            hint="give --run-id RUN, or choose: --since 7d, --failed, --tag, --agent, --limit N",
+        )
+    if many and (reference is not None or name is not None):
+        raise UsageError("--reference and --name are about one run; give --run-id RUN")
+
+
+def _one(
+    run_id: str,
+    planner: str,
+    fixed: str | None,
+    reference: str | None,
+    store: Store,
+    options: DistillOptions,
+    shown: _Progress,
+) -> tuple[DistillResult, bool]:
+    from replay.distill import distill_run  # heavy, and only this command needs it
+
+    result = distill_run(
+        run_id,
+        planner=planner,
+        fixed=fixed,
+        reference=reference,
+        store=store,
+        options=options,
+        progress=shown.candidate,
+    )
+    return result, True
+
+
+def _many(
+    query: RunQuery,
+    planner: str,
+    fixed: str | None,
+    store: Store,
+    options: DistillOptions,
+    shown: _Progress,
+) -> tuple[Grouped, bool]:
+    from replay.distill import distill_many  # heavy, and only this command needs it
+
+    run_ids = [row.run_id for row in store.runs(query)]
+    if not run_ids:
+        raise UsageError("no runs match", hint="see which there are with: tracekit runs")
+    result = distill_many(
+        run_ids, planner=planner, fixed=fixed, store=store, options=options, progress=shown.many
+    )
+    return result, result.complete
 
 
 class _Progress:
-    """One line on the terminal: how big the best is, and what it has cost."""
+    """One line on the terminal, and none in a pipe: how far it is, and what it has cost."""
 
-    def __call__(self, problem: Any) -> None:
-        click.echo(
-            f"\r\x1b[K{problem.calls} candidates, best {problem.size:,} bytes", nl=False, err=True
-        )
+    def __enter__(self) -> Self:
+        """Find out whether anybody looks."""
+        self._shown = sys.stderr.isatty()
+        return self
 
-    def clear(self) -> None:
+    def __exit__(self, *reason: object) -> None:
         """Take the line away."""
-        click.echo("\r\x1b[K", nl=False, err=True)
+        self._line("")
+
+    def candidate(self, problem: Any) -> None:
+        """Tell how big the best is after so many candidates."""
+        self._line(f"{problem.calls} candidates, best {problem.size:,} bytes")
+
+    def many(self, what: str, done: int, of: int) -> None:
+        """Tell how many runs or groups are done."""
+        self._line(f"{done} of {of} {what}")
+
+    def _line(self, text: str) -> None:
+        if self._shown:
+            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
 
 
 def _options(

@@ -1,0 +1,80 @@
+"""What is wrong with a whole run: one run of each planner, and the failure that is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from replay.case import Case, Expected
+from replay.caserun import CaseResult, CaseRunner
+from replay.distill import question
+from replay.distill.draft import Draft
+from replay.distill.question import Wish
+from replay.distill.sightings import Choice
+from tracekit.trajectory import Trajectory
+
+Run = Callable[[CaseRunner, Case], CaseResult]
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """The failure that is meant, and the whole run as a case about it."""
+
+    start: Draft
+    choice: Choice
+    others: tuple[Choice, ...]
+    """What was seen beside it."""
+    expected: Expected
+    right: CaseResult | None
+    """What the fixed planner did."""
+
+    @property
+    def case(self) -> Case:
+        """The whole run, and what is expected of a planner."""
+        return self.start.case.model_copy(update={"expected": self.expected})
+
+
+def meaning_of(
+    record: Trajectory,
+    start: Draft,
+    wish: Wish,
+    *,
+    failing: CaseRunner,
+    fixed: CaseRunner | None = None,
+    reference: Trajectory | None = None,
+    run: Run = CaseRunner.run,
+) -> Meaning:
+    """Find out which failure is meant.
+
+    Args:
+        record: The run.
+        start: All of it, as a draft.
+        wish: What the user says of the failure.
+        failing: The planner that fails.
+        fixed: One that does right.
+        reference: A recorded run that went right.
+        run: How a planner is run on a case.
+
+    Raises:
+        DistillError: nothing is seen, or several things, and none was chosen.
+    """
+    asked = question.asked(start.case, wish)
+    seen = run(failing, asked)
+    right = run(fixed, asked) if fixed is not None else None
+    choice, *others = question.choose(
+        wish,
+        seen,
+        right,
+        writes=start.writes | _new_writes(record, seen),
+        reference=reference,
+    )
+    expected = question.strengthened(choice.expected, seen, right, offending=choice.key)
+    return Meaning(start.but(budgets=choice.budgets), choice, tuple(others), expected, right)
+
+
+def _new_writes(record: Trajectory, seen: CaseResult) -> set[str]:
+    """Tools that may write and that the run knows nothing of."""
+    known = {contract.name for contract in record.tools}
+    known |= {call.tool for call in record.calls}
+    calls = seen.trajectory.calls if seen.trajectory else ()
+    return {call.tool for call in calls if call.writes} - known
