@@ -20,6 +20,8 @@ def argument_fields(
     left: Step, right: Step, rules: Mapping[str, Declared]
 ) -> tuple[Difference, ...]:
     """List the argument fields that differ and count."""
+    if left.arguments_text == right.arguments_text:
+        return ()
     found = differences(left.arguments, right.arguments)
     rule = rules.get(left.name)
     if rule is None or not rule.has_leeway:

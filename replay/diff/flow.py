@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
+from replay.diff.phrases import Phrases
 from replay.diff.steps import Step
 from tracekit.canonical import JsonValue, canonical_text
-from tracekit.jsontree import walk
 from tracekit.trajectory import Trajectory
 
 _WORD = re.compile(r"\w[\w@./:+-]*\w|\w")
 _INSIDE = re.compile(r"\d|[@./_:-]|.[A-Z]")
 _NUMBER = re.compile(r"-?[\d.]+")
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+"""What stands in JSON text as it is."""
 _LONGEST = 300
 
 
@@ -28,39 +31,77 @@ class Flow:
 
     def __init__(self, run: Trajectory, steps: Sequence[Step]) -> None:
         told = [run.input.value, *(m.content for m in run.messages if m.before_decision <= 1)]
-        given, given_text = _words(told), canonical_text(told)
-        shown = [_shown(step) for step in steps]
-        self.provides: list[frozenset[str]] = []
+        used = _used_first_hand([_used(step) for step in steps], told)
+        wanted = frozenset[str]().union(*used)
+        shown = [_shown(step) & wanted for step in steps] if wanted else [set[str]() for _ in steps]
+        phrases = _phrases(wanted)
+        self.looks = 0
+        """How often a value with spaces or the like was looked for in an observation."""
+        if phrases:
+            index = Phrases(step.outcome_text for step in steps)
+            for text, places in index.find(phrases):
+                for at in places:
+                    shown[at].add(phrases[text])
+            self.looks = index.looks
+        self.provides = [frozenset(some - own) for some, own in zip(shown, used, strict=True)]
         """Per step, the values that what came back showed and its own arguments did not hold."""
-        self.uses: list[frozenset[str]] = []
+        seen = frozenset[str]().union(*self.provides)
+        self.uses = [frozenset(values & seen) for values in used]
         """Per step, the values in its arguments that some observation of the run shows."""
-        used = [_used(step) - given for step in steps]
-        wanted = frozenset[str]().union(*used) if used else frozenset()
-        phrases = {value for value in wanted if not _WORD.fullmatch(value)}
-        escaped = {value: canonical_text(value)[1:-1] for value in phrases}
-        known = {value for value, text in escaped.items() if text in given_text}
-        escaped = {value: text for value, text in escaped.items() if value not in known}
-        for step, words, own in zip(steps, shown, used, strict=True):
-            held = {value for value, text in escaped.items() if text in step.outcome_text}
-            self.provides.append(frozenset(((words & wanted) | held) - own))
-        seen = frozenset[str]().union(*self.provides) if self.provides else frozenset()
-        self.uses = [frozenset(values & seen - known) for values in used]
+
+    @cached_property
+    def first_shown(self) -> dict[str, int]:
+        """The first step whose observation shows each value."""
+        found: dict[str, int] = {}
+        for index, values in enumerate(self.provides):
+            for value in values:
+                found.setdefault(value, index)
+        return found
 
 
-def _leaves(value: JsonValue) -> Iterable[str]:
-    for _, leaf in walk(value):
-        if isinstance(leaf, str):
-            yield leaf
-        elif isinstance(leaf, int | float) and not isinstance(leaf, bool):
-            yield canonical_text(leaf)
+def _used_first_hand(used: Sequence[set[str]], told: list[JsonValue]) -> list[set[str]]:
+    """Take what the planner was told at the beginning out of what its steps used."""
+    given = _words(told)
+    phrases = _phrases(set[str]().union(*used) - given)
+    if phrases:
+        found = Phrases([canonical_text(told)]).find(phrases)
+        given.update(phrases[text] for text, _ in found)
+    return [values - given for values in used]
+
+
+def _phrases(values: Iterable[str]) -> dict[str, str]:
+    """Give the values that are no single words, as they stand in JSON text."""
+    return {
+        value if _PLAIN.fullmatch(value) else canonical_text(value)[1:-1]: value
+        for value in values
+        if not _WORD.fullmatch(value)
+    }
+
+
+def _leaves(value: JsonValue) -> list[str]:
+    """List the texts and numbers in a value."""
+    found: list[str] = []
+    numbers: list[JsonValue] = []
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, str):
+            found.append(node)
+        elif isinstance(node, dict):
+            stack += node.values()
+        elif isinstance(node, list):
+            stack += node
+        elif isinstance(node, int | float) and not isinstance(node, bool):
+            numbers.append(node)
+    if numbers:
+        found += canonical_text(numbers)[1:-1].split(",")
+    return found
 
 
 def _words(value: JsonValue) -> set[str]:
-    found: set[str] = set()
-    for leaf in _leaves(value):
-        found.update(_WORD.findall(leaf))
-        if len(leaf) <= _LONGEST:
-            found.add(leaf)
+    leaves = _leaves(value)
+    found = set(_WORD.findall("\n".join(leaves)))
+    found.update(leaf for leaf in leaves if len(leaf) <= _LONGEST)
     return found
 
 
@@ -73,12 +114,11 @@ def _shown(step: Step) -> set[str]:
 def _used(step: Step) -> set[str]:
     if step.call is None:
         return set()
-    found: set[str] = set()
-    for leaf in _leaves(step.arguments):
+    leaves = _leaves(step.arguments)
+    words = _WORD.findall("\n".join(leaves))
+    found = {word for word in words if len(word) >= 4 and _INSIDE.search(word)}
+    for leaf in leaves:
         shortest = 2 if _NUMBER.fullmatch(leaf) else 3
         if shortest <= len(leaf) <= _LONGEST and leaf.strip():
             found.add(leaf)
-        found.update(
-            word for word in _WORD.findall(leaf) if len(word) >= 4 and _INSIDE.search(word)
-        )
     return found

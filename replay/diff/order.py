@@ -13,8 +13,11 @@ step of lowest rank again and again yields the smallest of all permitted orders:
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Sequence, Set
+from functools import cached_property
 from itertools import pairwise
+from operator import itemgetter
 
 from replay.diff.flow import Flow
 from replay.diff.steps import Step
@@ -22,6 +25,7 @@ from tracekit.trajectory import Trajectory
 
 _Mark = tuple[str, str]
 """A value, and whether it was ``shown`` or ``used``."""
+_NOTHING: frozenset[_Mark] = frozenset()
 
 
 class PartialOrder:
@@ -29,11 +33,39 @@ class PartialOrder:
 
     def __init__(self, run: Trajectory, steps: Sequence[Step]) -> None:
         self.steps = steps
-        self.flow = Flow(run, steps)
+        self._run = run
+
+    @cached_property
+    def flow(self) -> Flow:
+        """Which values the steps were given and used; looked for when first asked."""
+        return Flow(self._run, self.steps)
+
+    @cached_property
+    def _constraints(self) -> _Constraints:
+        return _Constraints(self.steps, self.flow)
+
+    def linearise(self, ranks: Sequence[tuple[float, str, int]]) -> list[int]:
+        """Return the permitted order that is smallest by ``ranks``; ties never occur."""
+        return self._constraints.linearise(ranks)
+
+    def conflict(self, one: int, two: int) -> bool:
+        """Whether two steps would keep their order, were they of different decisions."""
+        first, second = self.steps[one], self.steps[two]
+        if first.call is None or second.call is None:
+            return False
+        return (first.writes and second.writes) or _shares(first, second)
+
+
+class _Constraints:
+    """What each step waits for, and what it lets others go on with."""
+
+    def __init__(self, steps: Sequence[Step], flow: Flow) -> None:
+        self.steps = steps
+        self.flow = flow
         self._after: list[list[int]] = [[] for _ in steps]
         self._needs = [0] * len(steps)
-        self._gives: list[set[_Mark]] = [set() for _ in steps]
-        self._waits: list[set[_Mark]] = [set() for _ in steps]
+        self._gives: list[Set[_Mark]] = [_NOTHING] * len(steps)
+        self._waits: list[Set[_Mark]] = [_NOTHING] * len(steps)
         self._segments = _segments(steps)
         for segment in self._segments:
             self._order_effects(segment)
@@ -41,7 +73,7 @@ class PartialOrder:
         self._order_values()
 
     def linearise(self, ranks: Sequence[tuple[float, str, int]]) -> list[int]:
-        """Return the permitted order that is smallest by ``ranks``; ties never occur."""
+        """Take the step of lowest rank that waits for nothing, again and again."""
         needs = list(self._needs)
         waiting: dict[_Mark, list[int]] = {}
         missing = [0] * len(self.steps)
@@ -49,6 +81,8 @@ class PartialOrder:
         order: list[int] = []
         for segment in self._segments:
             for index in segment:
+                if not self._waits[index]:
+                    continue
                 unmet = self._waits[index] - given
                 missing[index] = len(unmet)
                 for mark in unmet:
@@ -70,13 +104,6 @@ class PartialOrder:
                             heapq.heappush(ready, (ranks[later], later))
         return order
 
-    def conflict(self, one: int, two: int) -> bool:
-        """Whether two steps would keep their order, were they of different decisions."""
-        first, second = self.steps[one], self.steps[two]
-        if first.call is None or second.call is None:
-            return False
-        return (first.writes and second.writes) or _shares(first, second)
-
     def _edge(self, before: int, after: int) -> None:
         self._after[before].append(after)
         self._needs[after] += 1
@@ -94,27 +121,40 @@ class PartialOrder:
             for before in earlier:
                 for after in later:
                     self._edge(before, after)
+        seen: dict[tuple[str, ...] | None, list[tuple[int, list[int]]]] = {}
         for index in segment:
-            if self.steps[index].effect == "read":
-                self._order_read(index, groups)
+            step = self.steps[index]
+            if step.effect == "read" and groups:
+                touches = _touches(step)
+                if touches not in seen:
+                    seen[touches] = self._visible(index, groups)
+                self._order_read(index, seen[touches])
 
-    def _order_read(self, read: int, groups: Sequence[Sequence[int]]) -> None:
-        """Put one read between the last write that it could see and the first that it could not."""
+    def _visible(self, read: int, groups: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
+        """List the writes that a read could see, each decision's together, with the decision."""
+        found = []
+        for group in groups:
+            sharing = [at for at in group if _shares(self.steps[read], self.steps[at])]
+            if sharing:
+                found.append((self.steps[group[0]].decision, sharing))
+        return found
+
+    def _order_read(self, read: int, visible: Sequence[tuple[int, list[int]]]) -> None:
+        """Put one read between the last writes that it could see and the first that it could not.
+
+        The writes before and after those are ordered by way of them: all writes of a decision stay
+        before all of the next that has any.
+        """
         decision = self.steps[read].decision
-        earlier = [g for g in groups if self.steps[g[0]].decision < decision]
-        later = groups[len(earlier) :]
-        for candidates, before in ((reversed(earlier), False), (iter(later), True)):
-            for group in candidates:
-                sharing = [
-                    write
-                    for write in group
-                    if self.steps[write].decision != decision
-                    and _shares(self.steps[read], self.steps[write])
-                ]
-                for write in sharing:
-                    self._edge(*((read, write) if before else (write, read)))
-                if sharing and len(sharing) == len(group):
-                    break
+        at = bisect_left(visible, decision, key=itemgetter(0))
+        if at:
+            for write in visible[at - 1][1]:
+                self._edge(write, read)
+        if at < len(visible) and visible[at][0] == decision:
+            at += 1
+        if at < len(visible):
+            for write in visible[at][1]:
+                self._edge(read, write)
 
     def _order_speech(self, segment: range) -> None:
         """Keep what was said in order, among itself and against the writes."""
@@ -151,6 +191,8 @@ class PartialOrder:
                 first_used.setdefault(value, step.decision)
         for index in range(len(self.steps)):
             shows, uses = self.flow.provides[index], self.flow.uses[index]
+            if not shows and not uses:
+                continue
             self._gives[index] = {(value, "shown") for value in shows} | {
                 (value, "used") for value in uses
             }
@@ -169,6 +211,11 @@ def _segments(steps: Sequence[Step]) -> list[range]:
             start = index + 1
     segments.append(range(start, len(steps)))
     return [segment for segment in segments if segment]
+
+
+def _touches(step: Step) -> tuple[str, ...] | None:
+    contract = None if step.call is None else step.call.contract
+    return None if contract is None else contract.touches
 
 
 def _shares(one: Step, two: Step) -> bool:

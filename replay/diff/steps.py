@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from tracekit.canonical import JsonValue, canonical_text
@@ -209,8 +209,8 @@ def _call(index: int, decision: int, call: Call, rule: Declared) -> Step:
     kept = call.observation.state not in ("absent", "reference")
     if not kept:
         observation = f"({call.observation.state})"
-    outcome = canonical_text(
-        [call.observation.is_error, policy_of(call), [*sorted(call.evidence)], kept, observation]
+    outcome = _outcome_text(
+        call.observation.is_error, policy_of(call), tuple(sorted(call.evidence)), kept
     )
     action = f"call {canonical_text(call.tool)} {text}"
     return Step(
@@ -219,13 +219,24 @@ def _call(index: int, decision: int, call: Call, rule: Declared) -> Step:
         name=call.tool,
         decision=decision,
         arguments=arguments,
-        letter=f"{action} {outcome}",
+        letter=f"{action} {outcome} {observation}",
         action=action,
         arguments_text=text,
         outcome_text=observation,
         effect=rule.effect,
         call=call,
     )
+
+
+@lru_cache(maxsize=256)
+def _outcome_text(
+    is_error: bool,  # noqa: FBT001  # the parts of a text
+    policy: str | None,
+    evidence: tuple[str, ...],
+    kept: bool,  # noqa: FBT001
+) -> str:
+    """Write what there is to an outcome beside what came back; few are ever different."""
+    return canonical_text([is_error, policy, list(evidence), kept])
 
 
 def policy_of(call: Call) -> str | None:
