@@ -152,7 +152,7 @@ def keep_plain(
 
     None for any other, and where ``keeper`` may not keep the whole of it.
     """
-    plain = read_plain(value, collect=not redactor.idle)
+    plain = read_plain(value)
     if plain is None or not redactor.finds_nothing(plain, secrets):
         return None
     data, canonical = plain.data, plain.canonical

@@ -115,7 +115,7 @@ def _plainly(value: object, recorder: Recorder, operation: Operation) -> bytes |
     """Write a value that is kept as it is; None for any other."""
     redactor = recorder.redactor
     try:
-        plain = read_plain(value, collect=not redactor.idle)
+        plain = read_plain(value)
         if plain is None or not redactor.finds_nothing(plain, operation.run.secrets):
             return None
     except Exception as error:  # noqa: BLE001  # a stack that is full: the general way counts it

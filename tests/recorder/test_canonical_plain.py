@@ -5,23 +5,84 @@ from __future__ import annotations
 import enum
 import math
 import uuid
-from collections import OrderedDict
-from typing import Any
+from collections import ChainMap, Counter, OrderedDict, defaultdict
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+import numpy
+import orjson
+import ormsgpack
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from tracekit.canonical import MAX_DEPTH, MAX_ELEMENTS, canonical_bytes, encode, json_bytes, plain
-from tracekit.canonical.plain import read_plain
+from tracekit.canonical.plain import look_through, read_plain
 
 
 class Colour(enum.IntEnum):
     RED = 1
 
 
+class Kind(enum.Enum):
+    ONE = 1
+
+
+class Name(enum.StrEnum):
+    A = "a"
+
+
 class Word(str):
     __slots__ = ()
+
+
+class Whole(int):
+    pass
+
+
+class Part(float):
+    pass
+
+
+class Row(list[int]):
+    pass
+
+
+class Table(dict[str, int]):
+    pass
+
+
+class Pair(NamedTuple):
+    one: int
+    two: int
+
+
+@dataclass
+class Point:
+    x: int = 1
+
+
+class Model(BaseModel):
+    x: int = 1
+
+
+class _Refusing(type):
+    def __getattr__(cls, name: str) -> Any:
+        raise AssertionError(f"asked for {name}")
+
+
+class Raises(metaclass=_Refusing):
+    """Whoever looks too closely at it runs its code."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError(f"asked for {name}")
+
+    def __len__(self) -> int:
+        raise AssertionError("asked for its length")
 
 
 NUMBERS = st.one_of(
@@ -42,13 +103,116 @@ FOREIGN = st.one_of(
     st.builds(OrderedDict),
     st.frozensets(st.integers(), max_size=2),
 )
-KEYS = st.one_of(TEXTS, st.integers(), st.none())
+KEYS = st.one_of(TEXTS, st.integers(), st.none(), st.builds(Word, st.text(max_size=3)))
+HOSTILE = st.sampled_from(
+    [
+        (),
+        (1,),
+        Pair(1, 2),
+        [(1, 2)],
+        Word("x"),
+        Name.A,
+        Colour.RED,
+        Kind.ONE,
+        Whole(1),
+        Part(1.5),
+        Row([1]),
+        Table(a=1),
+        OrderedDict(a=1),
+        defaultdict(int),
+        Counter("ab"),
+        ChainMap({}),
+        MappingProxyType({}),
+        b"x",
+        bytearray(b"x"),
+        memoryview(b"x"),
+        1j,
+        {1},
+        frozenset(),
+        range(2),
+        datetime(2026, 1, 2, tzinfo=UTC),
+        date(2026, 1, 2),
+        time(1),
+        timedelta(1),
+        uuid.UUID(int=1),
+        Decimal(1),
+        numpy.float64(1.5),
+        numpy.int64(1),
+        numpy.zeros(2),
+        numpy.bool_(True),
+        Point(),
+        Model(),
+        orjson.Fragment(b"1"),
+        ormsgpack.Ext(1, b"x"),
+        len,
+        ...,
+        NotImplemented,
+        math.nan,
+        math.inf,
+        -math.inf,
+        -0.0,
+        0.0,
+        5e-324,
+        1.7e308,
+        2**53 - 1,
+        2**53,
+        -(2**53),
+        2**64,
+        -(2**70),
+        "\ud800",
+        "a\udfff",
+        "null",
+        "1e5",
+        "1.0",
+        "\x7f",
+        "\xff\xcb",
+        "{",
+        "[",
+        "\U0001f600",
+    ]
+)
 
 
 def _values(atoms: st.SearchStrategy[Any], keys: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.recursive(
         atoms, lambda inner: st.lists(inner) | st.dictionaries(keys, inner), max_leaves=20
     )
+
+
+def _is_plain(value: Any) -> bool:
+    """The same question, asked in a walk."""
+    kind = type(value)
+    if kind is dict:
+        return all(type(key) is str and _is_plain(key) for key in value) and all(
+            map(_is_plain, value.values())
+        )
+    if kind is list:
+        return all(map(_is_plain, value))
+    if kind is str:
+        return not any("\ud800" <= char <= "\udfff" for char in value)
+    if kind is int:
+        return -(2**53) < int(value) < 2**53
+    if kind is float:
+        return math.isfinite(value)
+    return kind is bool or value is None
+
+
+@settings(max_examples=200)
+@given(_values(ATOMS | HOSTILE | FOREIGN, TEXTS | KEYS) | _values(ATOMS | HOSTILE, TEXTS))
+def test_plain_is_what_a_walk_says_is_plain(value: Any) -> None:
+    plain = read_plain(value)
+    assert (plain is not None) == _is_plain(value)
+    if plain is not None:
+        assert plain.canonical == canonical_bytes(value)
+        found = plain.contents()
+        assert found is not None
+        assert found == look_through(value)
+
+
+def test_it_runs_no_code_of_the_value() -> None:
+    for value in (Raises, Raises()):
+        for holder in (value, [value], {"a": [1, {"b": value}]}, [*[value] * 20]):
+            assert read_plain(holder) is None
 
 
 @given(_values(ATOMS, TEXTS) | _values(ATOMS | FOREIGN, KEYS))
@@ -61,9 +225,6 @@ def test_what_is_plain_has_the_bytes_of_the_careful_walk(value: Any) -> None:
     assert encoded.replayable
     assert plain.data == json_bytes(encoded.value)
     assert plain.canonical == canonical_bytes(encoded.value)
-    bare = read_plain(value, collect=False)
-    assert bare is not None
-    assert (bare.data, bare.canonical) == (plain.data, plain.canonical)
 
 
 @given(_values(st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1), st.text()))
@@ -106,6 +267,12 @@ def test_depth_and_cycles_end_as_in_the_careful_walk() -> None:
         deep = [deep]
     assert read_plain(deep) is not None
     assert read_plain([deep]) is None
+    deep_object: Any = {}
+    for _ in range(MAX_DEPTH - 1):
+        deep_object = {"a": deep_object, "b": []}
+    assert read_plain(deep_object) is not None
+    assert read_plain([deep_object]) is None
+    assert read_plain([[*[deep_object] * 9]]) is None
     ring: list[Any] = []
     ring.append(ring)
     assert read_plain(ring) is None
@@ -119,12 +286,12 @@ def test_a_value_that_another_thread_changes_meanwhile_is_left_to_the_careful_wa
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     value = {"x": "one text"}
-    dumps = plain.orjson.dumps
+    dumps = orjson.dumps
 
-    def changed(obj: Any, *, option: int) -> bytes:
-        written = dumps(obj, option=option)
+    def changed(obj: Any, default: None, option: int) -> bytes:
+        written = dumps(obj, default, option)
         value["x"] = "another text"
         return written
 
-    monkeypatch.setattr(plain.orjson, "dumps", changed)
+    monkeypatch.setattr(plain, "dumps", changed)
     assert plain.read_plain(value) is None

@@ -1,18 +1,22 @@
 """Values of nothing but plain JSON, which most are: their bytes without a walk in Python.
 
-The one idea: the garbage collector's own view of a container gives all that stands in it, so that
-one call a *level* of nesting sees every type, and ``orjson`` may then be trusted with the rest. By
-itself ``orjson`` would be no test: it takes tuples for lists, enums for their values, NaN for null.
+The one idea: ``orjson`` takes tuples for lists and enums for their values, and ``ormsgpack`` takes
+bytes, but each can be told to refuse what the other does not; so what both write is plain, numbers
+that are none aside. Neither runs code of the value's.
 """
 
 from __future__ import annotations
 
-import re
-from gc import get_referents
+from dataclasses import dataclass
+from gc import get_referents, is_tracked
 from types import NoneType
 from typing import Any, NamedTuple
 
 import orjson
+import ormsgpack
+from orjson import dumps
+from ormsgpack import packb
+from pydantic_core import SchemaValidator, core_schema
 
 from tracekit.canonical.encoding import MAX_DEPTH, MAX_ELEMENTS
 from tracekit.canonical.text import canonical_bytes, holds_special_floats
@@ -20,12 +24,33 @@ from tracekit.interruption import pass_on
 
 _ATOMS = frozenset((str, int, float, bool, NoneType))
 _PLAIN = _ATOMS | {dict, list}
-_EXACT = orjson.OPT_STRICT_INTEGER | orjson.OPT_PASSTHROUGH_SUBCLASS
+_EXACT = (
+    orjson.OPT_STRICT_INTEGER
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+)
 _SORTED = _EXACT | orjson.OPT_SORT_KEYS
-_WHOLE_FLOAT = re.compile(rb"\.0(?![0-9])")
-_FEW = 4
-_DIGITS = bytes(48 if 48 <= code <= 57 else code for code in range(256))
-"""Makes every digit ``0``."""
+_REFUSE = (
+    ormsgpack.OPT_PASSTHROUGH_DATACLASS
+    | ormsgpack.OPT_PASSTHROUGH_DATETIME
+    | ormsgpack.OPT_PASSTHROUGH_ENUM
+    | ormsgpack.OPT_PASSTHROUGH_SUBCLASS
+    | ormsgpack.OPT_PASSTHROUGH_TUPLE
+    | ormsgpack.OPT_PASSTHROUGH_UUID
+)
+"""Hand on to a default, of which there is none, so that they are refused."""
+_FLOAT, _BRACE = 0xCB, ord("{")
+_writes_otherwise = SchemaValidator(
+    core_schema.str_schema(pattern=r"[0-9]e|\.0(?:[^0-9]|$)", regex_engine="rust-regex")
+).isinstance_python
+"""Whether there may be a float that RFC 8785 writes otherwise: with an exponent, or ``.0``.
+
+Unlike ``re`` this engine looks for many literals at once.
+"""
+_BEYOND_BMP = range(0xF0, 0xF5)
+"""How UTF-8 begins characters that UTF-16, and RFC 8785 with it, sorts otherwise."""
+_FEW, _MANY = 4, 16
 
 
 class Contents(NamedTuple):
@@ -38,59 +63,89 @@ class Contents(NamedTuple):
     """Every text in it, keys included."""
 
 
-class Plain(NamedTuple):
-    """What a plain value is written as, and what stands in it."""
+@dataclass(slots=True)
+class Plain:
+    """What a plain value is written as."""
 
     data: bytes
     """As ``json_bytes`` writes it."""
     canonical: bytes
     """As ``canonical_bytes`` writes it."""
-    contents: Contents
-    shape: bytes
-    """``data`` with every digit as ``0``; empty where there is no number in it."""
+    value: object
+    """The value itself, which may change any time."""
+
+    def contents(self) -> Contents | None:
+        """Collect what stands in the value; None where it has changed since it was written."""
+        found = look_through(self.value)
+        return found if dumps(self.value, None, _EXACT) == self.data else None
 
 
-def read_plain(obj: object, *, collect: bool = True) -> Plain | None:
+def read_plain(obj: object) -> Plain | None:
     """Write a value of nothing but plain JSON; None for any other, and for one that is too large.
 
-    It runs no code of the value's and keeps no reference to it but to its texts.
-
-    Args:
-        obj: The value.
-        collect: Whether its keys and texts are wanted.
+    It runs no code of the value's.
     """
     try:
-        found = look_through(obj, collect=collect)
-        if found is None:
+        if (type(obj) is dict or type(obj) is list) and not _fits(obj):
             return None
-        data = orjson.dumps(obj, option=_EXACT)  # refuses long integers and lone surrogates
-        kinds, shape = found.kinds, b""
-        if float in kinds:
-            if b"null" in data and holds_special_floats([obj]):  # type: ignore[list-item]  # plain
-                return None
-            shape = data.translate(_DIGITS)
-            # A float that RFC 8785 writes otherwise has an exponent, or ends in ``.0``.
-            if b"0e" in shape or (b".0" in data and _WHOLE_FLOAT.search(data)):
-                return Plain(data, canonical_bytes(obj), found, shape)  # type: ignore[arg-type]  # plain
-        elif int in kinds:
-            shape = data.translate(_DIGITS)
-        if dict not in kinds:
-            return Plain(data, data, found, shape)
-        if not data.isascii():
-            keys = found.keys if collect else (look_through(obj) or found).keys
-            # Code points below U+D800 sort like UTF-16 code units.
-            if any(max(key, default="") >= "\ud800" for key in keys):
-                return Plain(data, canonical_bytes(obj), found, shape)  # type: ignore[arg-type]  # plain
-        canonical = orjson.dumps(obj, option=_SORTED)
+        packed = packb(obj, None, _REFUSE)
+        data = dumps(obj, None, _EXACT)  # refuses long integers and lone surrogates
+        if _FLOAT in packed and (
+            _writes_otherwise(data.decode())
+            or ((0x7F in packed or 0xFF in packed) and b"null" in data)  # a NaN, maybe
+        ):
+            return _with_canonical(obj, data)
+        if _BRACE not in data:
+            return Plain(data, data, obj)
+        if not data.isascii() and any(lead in data for lead in _BEYOND_BMP) and _mixes(obj):
+            return _with_canonical(obj, data)
+        canonical = dumps(obj, None, _SORTED)
         if len(canonical) != len(data):  # another thread changed it between the two
             return None
-        return Plain(data, canonical, found, shape)
+        return Plain(data, canonical, obj)
     except Exception as error:  # noqa: BLE001  # the careful walk says what becomes of it
-        pass_on(error)
+        below = error.__traceback__
+        if below is None or below.tb_next is not None:  # else it was refused: no handler's doing
+            pass_on(error)
         return None
 
 
-def look_through(obj: object, *, collect: bool = True) -> Contents | None:
+def _with_canonical(obj: Any, data: bytes) -> Plain | None:
+    """Write the canonical form where numbers or keys need a closer look."""
+    return None if holds_special_floats([obj]) else Plain(data, canonical_bytes(obj), obj)
+
+
+def _mixes(obj: object) -> bool:
+    """Whether there are keys whose code points may sort otherwise than their UTF-16 units."""
+    found = look_through(obj)
+    return found is None or any(max(key, default="") >= "\ud800" for key in found.keys)
+
+
+def _fits(obj: object) -> bool:
+    """Whether a value is small enough to be written, and nested no deeper than may be.
+
+    What is in it many times over counts each time. Of types it sees no more than it must.
+    """
+    level: list[Any] = [obj]
+    count = 1
+    for depth in range(1, MAX_DEPTH + 1):
+        inner = get_referents(*level)
+        count += len(inner)
+        if len(inner) > _MANY and _ATOMS.issuperset(map(type, inner)):
+            return count <= MAX_ELEMENTS
+        level = [child for child in inner if type(child) is dict or type(child) is list]
+        if len(level) > _FEW:
+            count += sum(map(len, level))
+            if count > MAX_ELEMENTS:
+                return False
+            if depth < MAX_DEPTH:  # what is not tracked holds nothing that could hold more
+                level = [*filter(is_tracked, level)]
+        if not level:
+            return count <= MAX_ELEMENTS
+    return False
+
+
+def look_through(obj: object) -> Contents | None:
     """Collect the types, keys and texts, level by level; None where a type is not plain."""
     level: list[Any] = [obj]
     kinds: set[type] = set()
@@ -100,7 +155,7 @@ def look_through(obj: object, *, collect: bool = True) -> Contents | None:
     while True:
         here = set(map(type, level))
         kinds |= here
-        if collect and str in here:
+        if str in here:
             texts += level if len(here) == 1 else [child for child in level if type(child) is str]
         if here <= _ATOMS:
             return Contents(kinds, keys, texts)
@@ -112,7 +167,7 @@ def look_through(obj: object, *, collect: bool = True) -> Contents | None:
         # One that is there many times over counts each time, before it is looked into.
         if len(inner) > _FEW and count + sum(map(len, inner)) > MAX_ELEMENTS:
             return None
-        if collect and dict in here:
+        if dict in here:
             objects = inner
             if list in here:
                 objects = [child for child in inner if type(child) is dict]

@@ -52,7 +52,9 @@ class Prefilter:
             plain: The value, and what stands in it.
             known: Secrets learnt elsewhere.
         """
-        contents = plain.contents
+        contents = plain.contents()
+        if contents is None:  # it has changed since it was written
+            return False
         parts = [contents]
         joined = "\n".join(contents.texts)
         if "{" in joined or "[" in joined:
@@ -119,7 +121,7 @@ def _names_one(texts: Iterable[str]) -> bool:
 
 def _may_hold_a_card(plain: Plain) -> bool:
     """Whether a number somewhere in the JSON text may be that of a payment card."""
-    shape = plain.shape or plain.data.translate(_DIGITS)  # texts may hold JSON with numbers
+    shape = plain.data.translate(_DIGITS)  # texts may hold JSON with numbers
     return _LONG_NUMBER in shape and _CARD.search(plain.data) is not None
 
 
