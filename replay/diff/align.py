@@ -21,8 +21,10 @@ from replay.diff.steps import Declared, Step
 from replay.diff.table import ADD, PAIR, REMOVE, Move, solve
 from replay.diff.windows import EDGE, Detours, Gap
 
-_BITS = 4_000_000_000
-"""A common subsequence is looked for in so many bits at most; beyond, steps that occur once."""
+_MANY = 4_000_000
+"""Of longer rows, the letters that occur once on either side are paired first."""
+_BITS = 1_000_000_000
+"""Of so many bits may the search for a common subsequence make use."""
 _MOST = 0.8
 """Where more than this share has no equal in order, there is little to take for granted."""
 
@@ -117,8 +119,8 @@ class _Aligner:
     def _gaps(self) -> list[Gap]:
         """List the stretches between equal steps of an alignment that is easily found."""
         ours, theirs = self._left.letters, self._right.letters
-        if len(ours) * len(theirs) > _BITS:
-            blocks = _once(ours, theirs)
+        if len(ours) * len(theirs) > _MANY:
+            blocks = _common(ours, theirs)
         else:
             blocks = list(LCSseq.editops(ours, theirs).as_matching_blocks())
         gaps = []
@@ -135,8 +137,8 @@ class _Aligner:
         return gaps
 
 
-def _once(ours: Sequence[str], theirs: Sequence[str]) -> list[MatchingBlock]:
-    """Pair the letters that occur once on either side, as many as are in one order."""
+def _common(ours: Sequence[str], theirs: Sequence[str]) -> list[MatchingBlock]:
+    """Pair the letters that occur once on either side, and what is in one order between them."""
     counts = Counter(ours), Counter(theirs)
     places = {letter: at for at, letter in enumerate(theirs) if counts[1][letter] == 1}
     pairs = [
@@ -145,5 +147,14 @@ def _once(ours: Sequence[str], theirs: Sequence[str]) -> list[MatchingBlock]:
         if counts[0][letter] == 1 and letter in places
     ]
     rising = longest_rising([two for _, two in pairs])
-    found = [MatchingBlock(one, two, 1) for n, (one, two) in enumerate(pairs) if n in rising]
+    anchors = [pair for number, pair in enumerate(pairs) if number in rising]
+    found: list[MatchingBlock] = []
+    row = column = 0
+    for one, two in [*anchors, (len(ours), len(theirs))]:
+        if row < one and column < two and (one - row) * (two - column) <= _BITS:
+            for block in LCSseq.editops(ours[row:one], theirs[column:two]).as_matching_blocks():
+                found.append(MatchingBlock(block.a + row, block.b + column, block.size))
+        if one < len(ours):
+            found.append(MatchingBlock(one, two, 1))
+        row, column = one + 1, two + 1
     return [*found, MatchingBlock(len(ours), len(theirs), 0)]

@@ -110,7 +110,7 @@ def _aligned(
     right_row: Sequence[int],
     rules: Mapping[str, Declared],
 ) -> Rows:
-    found = align([left.steps[at] for at in left_row], [right.steps[at] for at in right_row], rules)
+    found = align(left.row.in_order(left_row), right.row.in_order(right_row), rules)
     return Rows(tuple(left_row), tuple(right_row), found)
 
 

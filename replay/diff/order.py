@@ -20,6 +20,7 @@ from itertools import pairwise
 from operator import itemgetter
 
 from replay.diff.flow import Flow
+from replay.diff.rows import Row
 from replay.diff.steps import Step
 from tracekit.trajectory import Trajectory
 
@@ -39,6 +40,11 @@ class PartialOrder:
     def flow(self) -> Flow:
         """Which values the steps were given and used; looked for when first asked."""
         return Flow(self._run, self.steps)
+
+    @cached_property
+    def row(self) -> Row:
+        """The steps as they were recorded, ready to be aligned."""
+        return Row(self.steps)
 
     @cached_property
     def _constraints(self) -> _Constraints:
