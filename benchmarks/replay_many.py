@@ -85,7 +85,7 @@ def _many(level: Level) -> Iterator[Line]:
         store = Path(folder, "traces")
         _record(store)
         before, began = _cpu_ms(), time.perf_counter()
-        with _Memory() as memory:
+        with Memory() as memory:
             result = replay_many(
                 RunQuery(),
                 planner="benchmarks.looking_agent:agent",
@@ -116,7 +116,7 @@ def _cpu_ms() -> float:
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds)) * 1_000
 
 
-class _Memory(threading.Thread):
+class Memory(threading.Thread):
     """Looks at the memory of this process and all beneath it; shared pages count once."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class _Memory(threading.Thread):
         self.peak = 0.0
         self._over = threading.Event()
 
-    def __enter__(self) -> _Memory:
+    def __enter__(self) -> Memory:
         self.start()
         return self
 

@@ -77,15 +77,17 @@ def compare_many(
     selected = pair_selected(baseline, candidate, store=store, references=accepted)
     pairing = selected.pairing
     work = [_work(pair, accepted) for pair in pairing.pairs]
-    outcomes = _compare(work, store, jobs=_jobs(jobs, work, store), progress=progress)
+    found = _compare(work, store, jobs=_jobs(jobs, work, store), progress=progress)
     return ManyComparison(
         baseline=selected.baseline,
         candidate=selected.candidate,
         store=str(store.path),
-        outcomes=worst_first(outcomes),
+        outcomes=worst_first(found.outcomes),
         baseline_only=pairing.baseline_only,
         candidate_only=pairing.candidate_only,
         elapsed_s=time.perf_counter() - began,
+        reading_s=found.reading_s,
+        comparing_s=found.comparing_s,
     )
 
 
@@ -192,23 +194,25 @@ def _jobs(asked: int | None, work: Sequence[PairWork], store: Store) -> int:
 
 def _compare(
     work: Sequence[PairWork], store: Store, *, jobs: int, progress: Progress | None
-) -> list[PairOutcome]:
+) -> Compared:
     """Compare all pairs and return the outcomes in their order."""
-    found: list[PairOutcome] = []
+    outcomes: list[PairOutcome] = []
+    reading = comparing = 0.0
     told = progress or (lambda done, total: None)
-    for outcomes in _pieces(work, store, jobs=jobs):
-        found += outcomes
-        told(len(found), len(work))
+    for done in _pieces(work, store, jobs=jobs):
+        outcomes += done.outcomes
+        reading += done.reading_s
+        comparing += done.comparing_s
+        told(len(outcomes), len(work))
     places = {(pair.baseline.run_id, pair.candidate.run_id): n for n, pair in enumerate(work)}
-    return sorted(found, key=lambda one: places[one.baseline, one.candidate])
+    outcomes.sort(key=lambda one: places[one.baseline, one.candidate])
+    return Compared(tuple(outcomes), reading, comparing)
 
 
-def _pieces(
-    work: Sequence[PairWork], store: Store, *, jobs: int
-) -> Iterator[tuple[PairOutcome, ...]]:
+def _pieces(work: Sequence[PairWork], store: Store, *, jobs: int) -> Iterator[Compared]:
     if not jobs:
         for chunk in _chunks(work):
-            yield compare_pairs(store, chunk).outcomes
+            yield compare_pairs(store, chunk)
         return
     pool = Workers(jobs)
     try:
@@ -221,7 +225,7 @@ def _pieces(
 
 def _from_pool(
     pool: Executor, work: Sequence[PairWork], path: str, *, ahead: int
-) -> Iterator[tuple[PairOutcome, ...]]:
+) -> Iterator[Compared]:
     under_way: dict[Future[Compared], list[PairWork]] = {}
     for chunk in _chunks(work):
         under_way[pool.submit(compare_in_store, path, chunk)] = chunk
@@ -231,18 +235,14 @@ def _from_pool(
         yield from _collect(under_way)
 
 
-def _collect(
-    under_way: dict[Future[Compared], list[PairWork]],
-) -> Iterator[tuple[PairOutcome, ...]]:
+def _collect(under_way: dict[Future[Compared], list[PairWork]]) -> Iterator[Compared]:
     for future in wait(under_way, return_when=FIRST_COMPLETED).done:
         chunk = under_way.pop(future)
         try:
-            yield future.result().outcomes
+            yield future.result()
         except (WorkerLost, BrokenExecutor) as lost:
-            yield tuple(
-                not_compared(w.case, w.baseline.run_id, w.candidate.run_id, f"lost: {lost}")
-                for w in chunk
-            )
+            names = ((w.case, w.baseline.run_id, w.candidate.run_id) for w in chunk)
+            yield Compared(tuple(not_compared(*name, f"lost: {lost}") for name in names))
 
 
 def _chunks(work: Sequence[PairWork]) -> Iterator[list[PairWork]]:

@@ -167,6 +167,10 @@ class ManyComparison:
     baseline_only: tuple[Unpaired, ...] = ()
     candidate_only: tuple[Unpaired, ...] = ()
     elapsed_s: float = 0.0
+    reading_s: float = 0.0
+    """Processor time of all processes, of reading the runs."""
+    comparing_s: float = 0.0
+    """And of comparing them."""
 
     @property
     def counts(self) -> dict[str, int]:
