@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from replay.diff.consequence import Side, fed
 from replay.diff.explain import explain
 from replay.diff.fields import argument_fields
-from replay.diff.lines import Line, action_of, alike, last_line, lines_of, seen_before
+from replay.diff.lines import Line, Seen, action_of, alike, last_line, lines_of
 from replay.diff.match import Match, retries
 from replay.diff.model import Action, Divergence, Harm, Kind, Mark, Pair
 from replay.diff.order import PartialOrder
@@ -29,6 +29,7 @@ class Found:
 
     ranked: tuple[Divergence, ...]
     first: Divergence | None
+    first_call: Divergence | None
     aligned: tuple[Pair, ...]
     matched_prefix: int
     resynchronised_at: int | None
@@ -50,6 +51,14 @@ class Judge:
         given = tuple(canonical_text(run.input.value) for run in runs)
         self._left = Side(names[0], left, given=given[0], given_other=given[1])
         self._right = Side(names[1], right, given=given[1], given_other=given[0])
+        self._actions = (
+            [action_of(step) for step in left.steps],
+            [action_of(step) for step in right.steps],
+        )
+        self._seen = (
+            Seen(left.steps, self._actions[0], runs[0]),
+            Seen(right.steps, self._actions[1], runs[1]),
+        )
         self._rules = rules
         self._runs = runs
         self._retries = retries(left.steps), retries(right.steps)
@@ -65,11 +74,11 @@ class Judge:
         inputs: Sequence[Difference],
     ) -> Found:
         """Find, explain and rank all divergences."""
-        later = {two: one for one, two in groups}
+        earlier = {two: one for one, two in groups}
         for at, line in enumerate(self._lines):
             line.divergences += self._of_match(line.match, at)
-            if line.match in later:
-                line.divergences.append(self._regrouped(line.match))
+            if line.match in earlier:
+                line.divergences.append(self._regrouped(earlier[line.match], line.match))
         self._spoken_along()
         placed = [(line.start, line.end, d) for line in self._lines for d in line.divergences]
         if ends:
@@ -86,6 +95,7 @@ class Judge:
         return Found(
             ranked=tuple(found for _, found in ranked),
             first=None if first is None else first[2],
+            first_call=_first_call(placed, None if first is None else first[2]),
             aligned=tuple(self._pair(line) for line in lines),
             matched_prefix=len(clean),
             resynchronised_at=None if first is None else self._resynchronised(first[1]),
@@ -218,15 +228,20 @@ class Judge:
             return None
         return f"{side.name} had ended after decision {steps[-1].decision if steps else 0}"
 
-    def _regrouped(self, match: Match) -> Divergence:
+    def _regrouped(self, earlier: Match, match: Match) -> Divergence:
+        before, _ = self._steps(earlier)
         one, two = self._steps(match)
-        assert one is not None  # only pairs are regrouped
+        assert before is not None  # only pairs are regrouped
+        assert one is not None
         assert two is not None
         found = self._divergence("reordered", Harm.ORDER, one, two)
+        at_once, in_turn = self._left.name, self._right.name
+        if before.decision != one.decision:
+            at_once, in_turn = in_turn, at_once
         return replace(
             found,
-            explanation=f"{found.tool} was issued together with another call on one side, and "
-            f"after it on the other ({self._left.name} decision {one.decision}, "
+            explanation=f"{at_once} issued {before.name} and {found.tool} together, {in_turn} one "
+            f"after the other ({found.tool}: {self._left.name} decision {one.decision}, "
             f"{self._right.name} decision {two.decision}).",
         )
 
@@ -261,7 +276,14 @@ class Judge:
         *,
         because: str | None = None,
     ) -> Divergence:
-        return self._finish(kind, harm, action_of(one), action_of(two), tuple(fields), because)
+        left, right = self._shown(one, two)
+        return self._finish(kind, harm, left, right, tuple(fields), because)
+
+    def _shown(self, one: Step | None, two: Step | None) -> tuple[Action | None, Action | None]:
+        return (
+            None if one is None else self._actions[0][one.index],
+            None if two is None else self._actions[1][two.index],
+        )
 
     def _finish(
         self,
@@ -275,10 +297,8 @@ class Judge:
         shown = left or right
         assert shown is not None  # a divergence has at least one side
         seen = [
-            None if action is None else seen_before(side.order.steps, action.decision, run)
-            for side, action, run in zip(
-                (self._left, self._right), (left, right), self._runs, strict=True
-            )
+            None if action is None else side.before(action)
+            for side, action in zip(self._seen, (left, right), strict=True)
         ]
         found = Divergence(
             kind=kind,
@@ -304,7 +324,7 @@ class Judge:
             mark = "added" if one is None else "missing"
         elif line.match.moved:
             mark = "moved"
-        return Pair(mark, action_of(one), action_of(two))
+        return Pair(mark, *self._shown(one, two), tuple(line.divergences))
 
     def _resynchronised(self, since: float) -> int | None:
         for line in self._lines:
@@ -314,6 +334,15 @@ class Judge:
             if one.decision > since:
                 return one.decision
         return None
+
+
+def _first_call(
+    placed: Sequence[tuple[float, float, Divergence]], first: Divergence | None
+) -> Divergence | None:
+    """Give the earliest call that differs, where something else differs before it."""
+    calls = [found for found in placed if found[2].kind in _ACTED and found[2].effect is not None]
+    found = min(calls, key=lambda found: (found[0], found[2].harm), default=None)
+    return None if found is None or found[2] is first else found[2]
 
 
 def _refusal(step: Step) -> str | None:

@@ -57,6 +57,7 @@ def diff(
         aligned=found.aligned,
         matched_prefix=found.matched_prefix,
         resynchronised_at=found.resynchronised_at,
+        first_call=found.first_call,
         context=_context(left, right),
         unknown=(*_not_kept(left, left_name), *_not_kept(right, right_name)),
         cells=alignment.cells,

@@ -21,6 +21,7 @@ class Comparison(Outcome):
 
     def as_dict(self) -> dict[str, JsonValue]:
         """Give the comparison as JSON."""
+        places = {id(found): at for at, found in enumerate(self.divergences)}
         return {
             "format": FORMAT,
             "same": self.same,
@@ -31,9 +32,15 @@ class Comparison(Outcome):
             "matched_prefix": self.matched_prefix,
             "resynchronised_at": self.resynchronised_at,
             "first": None if self.first is None else _divergence(self.first),
+            "first_call": None if self.first_call is None else _divergence(self.first_call),
             "divergences": [_divergence(found) for found in self.divergences],
             "aligned": [
-                {"mark": pair.mark, "left": _action(pair.left), "right": _action(pair.right)}
+                {
+                    "mark": pair.mark,
+                    "left": _action(pair.left),
+                    "right": _action(pair.right),
+                    "divergences": [places[id(found)] for found in pair.divergences],
+                }
                 for pair in self.aligned
             ],
             "context": [asdict(field) for field in self.context],

@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from replay.diff.order import PartialOrder
 from replay.diff.steps import Step
@@ -38,16 +39,10 @@ class Side:
     """Steps whose observation the other run did not get, and what it got instead."""
     acted: set[int] = field(default_factory=set)
     """Steps that the planner took otherwise than in the other run."""
-    first_shown: dict[str, int] = field(default_factory=dict)
     given: str = ""
     """The text of its input."""
     given_other: str = ""
     """The text of the other run's input."""
-
-    def __post_init__(self) -> None:
-        for index, values in enumerate(self.order.flow.provides):
-            for value in values:
-                self.first_shown.setdefault(value, index)
 
     def fed_by(self, at: int, within: str | None) -> str | None:
         """Say which disturbed observation fed the arguments of a step, if one did.
@@ -55,8 +50,9 @@ class Side:
         Only values that occur in the text ``within`` count, if it is given, and only those that
         the other run was not given in the same place.
         """
-        for value in sorted(self.order.flow.uses[at]):
-            source = self.first_shown[value]
+        # the longest first: it says most, and least of all happens to be the same
+        for value in sorted(self.order.flow.uses[at], key=lambda value: (-len(value), value)):
+            source = self.order.flow.first_shown[value]
             if value in self.disturbed.get(source, value) or (within and value not in within):
                 continue
             step = self.order.steps[source]
@@ -80,9 +76,9 @@ class Side:
     def changed_write_before(self, at: int) -> str | None:
         """Say which write that differs a read could see, if there is one."""
         decision = self.order.steps[at].decision
-        for index in sorted(self.acted | self.disturbed.keys(), reverse=True):
+        for index in reversed(self._changed_writes):
             step = self.order.steps[index]
-            if step.writes and step.decision < decision and _sees(self.order, at, index):
+            if step.decision < decision and _sees(self.order.steps[at], step):
                 return (
                     f"{self.name} had called {step.name} before (decision {step.decision}), "
                     "which differs"
@@ -91,15 +87,30 @@ class Side:
 
     def earlier(self, decision: int) -> str | None:
         """Say since when the run had been another, if it had before ``decision``."""
-        steps = self.order.steps
-        differ = [n for at in self.acted | self.disturbed.keys() if (n := steps[at].decision)]
-        if not differ or min(differ) >= decision:
+        if self._parted is None or self._parted >= decision:
             return None
-        return f"{self.name} had been on another way since decision {min(differ)}"
+        return f"{self.name} had gone another way since decision {self._parted}"
+
+    @cached_property
+    def _changed_writes(self) -> list[int]:
+        """The writes that differ; to be asked for only once all that differs is noted."""
+        differ = self.acted | self.disturbed.keys()
+        return [at for at in sorted(differ) if self.order.steps[at].writes]
+
+    @cached_property
+    def _parted(self) -> int | None:
+        """The first decision that differs; to be asked for only once all that differs is noted."""
+        steps = self.order.steps
+        differ = self.acted | self.disturbed.keys()
+        return min((n for at in differ if (n := steps[at].decision)), default=None)
 
 
-def _sees(order: PartialOrder, read: int, write: int) -> bool:
-    return order.conflict(read, write) or not order.steps[read].writes
+def _sees(later: Step, write: Step) -> bool:
+    """Whether what a call comes back with may depend on an earlier write, done or not."""
+    if later.effect == "pure" or later.call is None or write.call is None:
+        return False
+    one, two = later.call.contract, write.call.contract
+    return one is None or two is None or later.writes or one.shares_resource(two)
 
 
 def _short(value: str) -> str:

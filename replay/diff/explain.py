@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.diff.model import Action, Divergence
+from replay.diff.model import TURN, Action, Divergence
 from tracekit.canonical import JsonValue, json_text
 from tracekit.jsontree import Difference
 
@@ -35,14 +35,21 @@ def _sentence(found: Divergence, left: str, right: str) -> str:
         case "changed_input":
             return f"The runs were given different inputs: {fields}."
         case "reordered":
-            return (
-                f"{tool} moved: {left} made it in decision {found.left_decision}, "
-                f"{right} in decision {found.right_decision}."
-            )
+            return _moved(found, left, right)
         case "changed_message" if found.left is not None and found.right is not None:
-            return f"{places}: other words {tool}: {fields}."
+            who = "the user" if tool == TURN else "the planner"
+            return f"{places}: {who} said something else: {fields}."
         case "added" | "missing" | "retry" | "changed_message":
             return _one_sided(found, left, right)
+
+
+def _moved(found: Divergence, left: str, right: str) -> str:
+    if found.left_decision == found.right_decision:
+        return f"Decision {found.decision}: {found.tool} stands in another order to the calls."
+    return (
+        f"{found.tool} moved: {left} made it in decision {found.left_decision}, "
+        f"{right} in decision {found.right_decision}."
+    )
 
 
 def _one_sided(found: Divergence, left: str, right: str) -> str:
@@ -51,9 +58,13 @@ def _one_sided(found: Divergence, left: str, right: str) -> str:
     action = found.left or found.right
     again = " once more" if found.kind == "retry" else ""
     refused = ", which a policy refused" if action and action.policy == "deny" else ""
-    done = f"{who} has" if action is None or action.effect is None else f"{who} called"
-    what = describe_action(action)
-    return f"Decision {found.decision}: {done} {what}{again}{refused}; {other} did not."
+    where = f"Decision {found.decision}: {who}"
+    if action is not None and action.effect is None:
+        words = shorten(action.arguments)
+        if found.tool == TURN:
+            return f"{where} was told {words} by the user; {other} was not."
+        return f"{where} said {words}; {other} did not."
+    return f"{where} called {describe_action(action)}{again}{refused}; {other} did not."
 
 
 def _places(found: Divergence) -> str:
@@ -79,8 +90,9 @@ def describe_fields(fields: Sequence[Difference], left: str, right: str, *, most
     """Write the first differing fields in one line."""
     shown = []
     for field in fields[:most]:
-        one, two = around(field)
-        shown.append(f"{field.pointer or '(whole value)'}: {left} {one}, {right} {two}")
+        one, two = around(field, WIDTH if len(fields) == 1 else WIDTH // 2)
+        where = f"{field.pointer}: " if field.pointer else ""
+        shown.append(f"{where}{left} {one}, {right} {two}")
     if len(fields) > most:
         shown.append(f"and {len(fields) - most} more fields")
     return "; ".join(shown)
@@ -98,7 +110,7 @@ def around(field: Difference, width: int = WIDTH) -> tuple[str, str]:
         start += 1
     if max(len(one), len(two)) <= width:
         return one, two
-    start = max(0, start - _KEPT)
+    start = max(0, start - min(_KEPT, width // 4))
     return _window(one, start, width), _window(two, start, width)
 
 

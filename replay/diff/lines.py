@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from replay.diff.match import Match
-from replay.diff.model import Action, Divergence
+from replay.diff.model import TURN, Action, Divergence
 from replay.diff.steps import Step, policy_of
 from tracekit.canonical import JsonValue
 from tracekit.trajectory import Trajectory
@@ -98,16 +99,35 @@ def last_line(lines: Sequence[Line], side: str) -> int:
     )
 
 
-def seen_before(steps: Sequence[Step], decision: int, run: Trajectory) -> tuple[Action, ...]:
-    """Give what had come back last before ``decision``; the run's input where nothing had."""
-    turns = [step for step in steps if step.kind == "turn" and step.decision <= decision]
-    calls = [step for step in steps if step.call is not None and step.decision < decision]
-    # a turn stands before the decision of its number
-    is_turn = bool(turns) and (not calls or turns[-1].decision > calls[-1].decision)
-    found = turns if is_turn else calls
-    last = [action_of(step) for step in found if step.decision == found[-1].decision]
-    seen = tuple(action for action in last if action is not None)
-    return seen or (Action(0, "(input)", None, None, observation=run.input.value),)
+class Seen:
+    """What a planner had seen at each point of its run."""
+
+    def __init__(self, steps: Sequence[Step], actions: Sequence[Action], run: Trajectory) -> None:
+        self._input = (Action(0, "(input)", None, None, observation=run.input.value),)
+        self._turns: dict[int, list[Action]] = {}
+        self._calls: dict[int, list[Action]] = {}
+        for step, action in zip(steps, actions, strict=True):
+            if step.kind == "turn":
+                self._turns.setdefault(step.decision, []).append(action)
+            elif step.call is not None:
+                self._calls.setdefault(step.decision, []).append(action)
+        self._when = list(self._turns), list(self._calls)
+
+    def before(self, action: Action) -> tuple[Action, ...]:
+        """Give what had come back last before ``action``; the input where nothing had."""
+        # a turn stands before the decision of its number, but not before itself
+        spoken = action.decision - 1 if action.tool == TURN else action.decision
+        turn = _last(self._when[0], spoken)
+        call = _last(self._when[1], action.decision - 1)
+        if turn > call:
+            return tuple(self._turns[turn])
+        return tuple(self._calls[call]) if call else self._input
+
+
+def _last(decisions: Sequence[int], most: int) -> int:
+    """Give the last of some rising numbers that is not above ``most``; 0 where there is none."""
+    at = bisect_right(decisions, most)
+    return decisions[at - 1] if at else 0
 
 
 def alike(one: Sequence[Action] | None, two: Sequence[Action] | None) -> bool:
@@ -119,10 +139,8 @@ def alike(one: Sequence[Action] | None, two: Sequence[Action] | None) -> bool:
     return shape(one) == shape(two)
 
 
-def action_of(step: Step | None) -> Action | None:
+def action_of(step: Step) -> Action:
     """Give a step as the result shows it."""
-    if step is None:
-        return None
     if step.call is None:
         observation = step.arguments if step.kind == "turn" else None
         return Action(step.decision, step.name, None, step.arguments, observation=observation)

@@ -15,6 +15,8 @@ Kind = Literal[
     "changed_arguments", "changed_observation", "changed_policy", "changed_evidence",
     "changed_answer", "changed_message", "changed_input", "added", "missing", "retry", "reordered",
 ]  # fmt: skip
+TURN = "(user's turn)"
+"""What stands for the tool where the user speaks."""
 Mark = Literal["same", "changed", "added", "missing", "moved"]
 
 
@@ -53,15 +55,6 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """One line of the side-by-side view."""
-
-    mark: Mark
-    left: Action | None
-    right: Action | None
-
-
-@dataclass(frozen=True, slots=True)
 class Divergence:
     """One point where the two runs are not equivalent."""
 
@@ -92,6 +85,17 @@ class Divergence:
         return self.left_decision or self.right_decision or 1
 
 
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One line of the side-by-side view."""
+
+    mark: Mark
+    left: Action | None
+    right: Action | None
+    divergences: tuple[Divergence, ...] = ()
+    """What is said of this line."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Two runs, compared. Left is the expectation, usually the recorded run."""
@@ -114,6 +118,8 @@ class Outcome:
     """What differs in how the runs were made (versions, system prompt); no divergence in itself."""
     unknown: tuple[str, ...] = ()
     """What could not be compared because it was not kept."""
+    first_call: Divergence | None = None
+    """The earliest point where the planner itself did otherwise, if that is not ``first``."""
     cells: int = 0
     """How much of the alignment table was filled; a measure of the work done."""
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from replay.diff.explain import WIDTH, around, describe_action, one_line, shorten
+from replay.diff.explain import (
+    WIDTH,
+    around,
+    describe_action,
+    describe_fields,
+    one_line,
+    shorten,
+)
 from replay.diff.model import Action, Divergence, Harm, Outcome, Pair
 from tracekit.jsontree import Difference
 
@@ -21,6 +29,9 @@ _HARM = {
 }
 _FOLD = 6
 """More equal lines than this in a row are folded."""
+_MOST = 12
+"""Of divergences that are not about calls, no more than so many are listed."""
+_KINDS = {"missing": "a call is missing", "added": "a call was added", "retry": "a call made again"}
 
 
 def render(found: Outcome, *, values: bool = False) -> str:
@@ -47,19 +58,29 @@ class _Text:
             return
         if found.first is not None:
             yield ""
-            yield from self._first(found.first)
+            yield from self._first("First divergence", found.first)
+        if found.first_call is not None:
+            yield ""
+            yield from self._first("First other call", found.first_call)
+        yield from self._listed("Causes, most harmful first", found.causes, most=_MOST)
         yield ""
         yield "Side by side   " + _LEGEND.format(left=self._left, right=self._right)
         yield from self._aligned()
-        for title, some in (
-            ("Causes, most harmful first", found.causes),
-            ("Consequences, most harmful first", found.consequences),
-        ):
-            if some:
-                yield ""
-                yield f"{title} ({len(some)})"
-                for number, divergence in enumerate(some, start=1):
-                    yield from self._divergence(number, divergence)
+        yield from self._listed("Consequences, most harmful first", found.consequences, most=0)
+
+    def _listed(self, title: str, some: Sequence[Divergence], *, most: int) -> Iterator[str]:
+        """List divergences; of those that are not about calls only so many."""
+        if not some:
+            return
+        yield ""
+        yield f"{title} ({len(some)})"
+        calls = sum(found.harm <= Harm.READ for found in some)
+        kept = len(some) if self._values else max(calls, most)
+        for number, divergence in enumerate(some[:kept], start=1):
+            yield from self._divergence(number, divergence)
+        if rest := Counter(_HARM[found.harm] for found in some[kept:]):
+            told = ", ".join(f"{count} of {harm}" for harm, count in rest.items())
+            yield f"      … and {told} (shown with --full)"
 
     def _verdict(self) -> str:
         found = self._found
@@ -71,26 +92,32 @@ class _Text:
         writes = sum(1 for one in found.divergences if one.harm == Harm.WRITE)
         number = len(found.divergences)
         parts = [
-            f"{number} difference{'' if number == 1 else 's'}",
+            f"{number} difference{'' if number == 1 else 's'}"
+            + (f" ({len(found.causes)} causes)" if found.consequences else ""),
             f"{writes} of them on writes" if writes else "none on a write",
             f"{decisions} the same before the first",
         ]
         if found.resynchronised_at is not None:
-            parts.append(f"together again at decision {found.resynchronised_at}")
+            parts.append(f"the same call again in decision {found.resynchronised_at}")
         return f"DIFFERENT  {', '.join(parts)} (distance {found.distance:g})"
 
     def _context(self) -> Iterator[str]:
+        for found in self._found.divergences:
+            if found.kind == "changed_input":
+                for field in found.fields:
+                    one, two = around(field, self._width)
+                    yield f"  input{field.pointer}: {self._left} {one}, {self._right} {two}"
         for field in self._found.context:
             one, two = around(field, self._width)
             yield f"  {field.pointer[1:]}: {self._left} {one}, {self._right} {two}"
 
-    def _first(self, first: Divergence) -> Iterator[str]:
+    def _first(self, title: str, first: Divergence) -> Iterator[str]:
         where = f"decision {first.decision}"
         if first.kind in ("changed_answer", "changed_input"):
             where = first.tool.strip("()")
-        yield f"First divergence: {where}, {first.kind.replace('_', ' ')}"
-        yield f"  expected ({self._left}): {self._action(first.left)}"
-        yield f"  taken ({self._right}): {self._action(first.right)}"
+        yield f"{title}: {where}, {_KINDS.get(first.kind, first.kind.replace('_', ' '))}"
+        yield f"  expected ({self._left}): {self._action(first.left)}{self._next(first, 'left')}"
+        yield f"  taken ({self._right}): {self._action(first.right)}{self._next(first, 'right')}"
         yield from self._fields(first.fields, "  ")
         ours = first.left is not None
         name, other = (self._left, self._right) if ours else (self._right, self._left)
@@ -99,6 +126,18 @@ class _Text:
         yield from self._seen(name, first.seen)
         if first.seen_right is not None:
             yield from self._seen(other, first.seen_right)
+
+    def _next(self, first: Divergence, side: str) -> str:
+        """Say what a run did next, where it lacks the step of the other."""
+        if getattr(first, side) is not None:
+            return ""
+        at = next((n for n, p in enumerate(self._found.aligned) if first in p.divergences), None)
+        rest = () if at is None else self._found.aligned[at + 1 :]
+        calls = (getattr(pair, side) for pair in rest if pair.mark != "moved")
+        after = next((call for call in calls if call is not None and call.effect is not None), None)
+        if after is None:
+            return "; no call came after it"
+        return f"; next came {self._action(after)} in decision {after.decision}"
 
     def _seen(self, name: str, seen: Sequence[Action]) -> Iterator[str]:
         for action in seen:
@@ -149,14 +188,28 @@ class _Text:
                 f"{room}  {self._left} got {one}{_notes(pair.left)}\n"
                 f"{room}  {self._right} got {two}{_notes(pair.right)}"
             )
+        if pair.left.effect is None:
+            field = Difference("", "changed", pair.left.arguments, pair.right.arguments)
+            one, two = around(field, self._width)
+            name = pair.left.tool
+            return f"{head}{self._left} {name} {one}\n{room}{self._right} {name} {two}"
         return (
             f"{head}{self._left} {self._action(pair.left)}\n"
-            f"{room}{self._right} {self._action(pair.right)}"
+            f"{room}{self._right} {self._action(pair.right)}{self._hidden(pair, room)}"
         )
+
+    def _hidden(self, pair: Pair, room: str) -> str:
+        """Write the fields that differ, where the calls had to be shortened."""
+        if self._values or "…" not in describe_action(pair.left) + describe_action(pair.right):
+            return ""
+        fields = next((d.fields for d in pair.divergences if d.kind == "changed_arguments"), ())
+        told = [describe_fields([field], self._left, self._right) for field in fields[:3]]
+        told += [f"and {len(fields) - 3} more fields"] * (len(fields) > 3)
+        return "".join(f"\n{room}  {line}" for line in told)
 
     def _divergence(self, number: int, found: Divergence) -> Iterator[str]:
         yield f"  {number:>2}. [{_HARM[found.harm]}] {found.explanation}"
-        if len(found.fields) > 1:
+        if len(found.fields) > 3 or (self._values and len(found.fields) > 1):
             yield from self._fields(found.fields, "      ")
 
     def _fields(self, fields: Sequence[Difference], indent: str) -> Iterator[str]:

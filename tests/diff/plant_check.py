@@ -10,6 +10,14 @@ from replay.diff import Comparison, Divergence, diff
 from tests.diff.planting import Expected, Mutation, Planted, is_turn_before
 from tracekit.trajectory import Trajectory
 
+SPEECH = {
+    "(final answer)": "The runs end differently",
+    "(input)": "different inputs",
+    "(user's turn)": "the user",
+    "(said)": "said",
+}
+"""What the sentence for it says; else it names the tool."""
+
 
 def plant(name: str, mutation: Mutation, run: Trajectory, seed: int = 0) -> Planted | None:
     """Apply one mutation to one run; the same each time for the same seed."""
@@ -73,7 +81,7 @@ def _matched(found: Sequence[Divergence], wanted: Sequence[tuple[Expected, ...]]
 def _is(found: Divergence, wanted: Expected) -> bool:
     fields = {field.pointer: (field.left, field.right) for field in found.fields}
     return (
-        found.kind.replace("missing", "missing") in wanted.kind
+        found.kind in wanted.kind
         and found.harm == wanted.harm
         and found.tool == wanted.tool
         and found.left_decision in wanted.left
@@ -81,8 +89,7 @@ def _is(found: Divergence, wanted: Expected) -> bool:
         and found.cause == wanted.cause
         and (found.because is None) == wanted.cause
         and (wanted.fields is None or _typed(fields) == _typed(dict(wanted.fields)))
-        and found.tool
-        in found.explanation + "The runs end differently: given (final answer)(input)"
+        and SPEECH.get(found.tool, found.tool) in found.explanation
         and all(pointer in found.explanation for pointer in list(fields)[:3])
     )
 

@@ -7,6 +7,7 @@ import json
 from replay.diff import diff, names_for
 from tests.diff.building import read, run, write
 from tracekit.canonical import json_text
+from tracekit.trajectory import Message, Trajectory
 
 LEFT = run(
     read("order.search", {"customer": "ann"}, {"order": "o-771"}),
@@ -25,7 +26,7 @@ RIGHT = run(
 
 TEXT = """\
 DIFFERENT  2 differences, 2 of them on writes, 1 decision the same before the first, \
-together again at decision 3 (distance 7.004)
+the same call again in decision 3 (distance 7.004)
   recorded  run-41
   replayed  run-42
 
@@ -37,17 +38,17 @@ First divergence: decision 2, changed arguments
     replayed  4200
   just seen (both): the answer of order.search {"order":"o-771"}
 
+Causes, most harmful first (2)
+   1. [write] Decision 2: refund was called with other arguments: /amount: recorded 42, \
+replayed 4200.
+   2. [write] Decision 4: replayed called mail.send(to="ann"); recorded did not.
+
 Side by side   = same   ~ changed   - only recorded   + only replayed   % moved
   =     1/1  both order.search(customer="ann")
   ~     2/2  recorded refund(order="o-771", amount=42)  [write]
              replayed refund(order="o-771", amount=4200)  [write]
   =     3/3  both mail.list()
-  +     -/4  replayed mail.send(to="ann")  [write]
-
-Causes, most harmful first (2)
-   1. [write] Decision 2: refund was called with other arguments: /amount: recorded 42, \
-replayed 4200.
-   2. [write] Decision 4: replayed called mail.send(to="ann"); recorded did not."""
+  +     -/4  replayed mail.send(to="ann")  [write]"""
 
 
 def test_the_text_can_be_read_at_night() -> None:
@@ -98,6 +99,71 @@ def test_the_json_form_says_the_same() -> None:
         "changed_arguments",
         1,
         "write",
+    )
+
+
+def test_the_side_by_side_view_of_the_json_names_the_divergences_of_each_line() -> None:
+    told = json.loads(json_text(diff(LEFT, RIGHT).as_dict()))
+    assert [line["divergences"] for line in told["aligned"]] == [[], [0], [], [1]]
+    assert told["first_call"] is None
+
+
+def test_what_the_user_said_does_not_hide_the_first_call_that_differs() -> None:
+    def talk(word: str, *tools: str) -> Trajectory:
+        calls = [write(tool, {"x": 1}, "ok") for tool in tools]
+        return run("which?", *calls, messages=(Message("user", f"this one{word}", 2),))
+
+    lines = diff(talk(".", "v", "w"), talk("!", "v", "u", "w")).as_text().splitlines()
+    at = lines.index("First other call: decision 3, a call was added")
+    assert lines[at + 1 : at + 4] == [
+        "  expected (recorded): no such step; next came w(x=1)  [write] in decision 3",
+        "  taken (replayed): u(x=1)  [write]",
+        '  just seen (replayed): the answer of v "ok"',
+    ]
+    assert "First divergence: decision 2, changed message" in lines
+
+
+def test_what_follows_is_listed_last_and_mere_words_are_only_counted() -> None:
+    def talk(page: str) -> Trajectory:
+        words = [f"{page} {n}" for n in range(4)]
+        return run(read("look", {"page": page[-1]}, page), *words, write("w", {"to": page}, "ok"))
+
+    found = diff(talk("page-1"), talk("page-2"))
+    lines = found.as_text().splitlines()
+    assert lines[-3:] == [
+        "Consequences, most harmful first (6)",
+        '   1. [write] Decision 6: w was called with other arguments: /to: recorded "page-1", '
+        "replayed \"page-2\". Follows from: replayed took 'page-2' from the observation of look "
+        "(decision 1), which differs.",
+        "      … and 1 of result, 4 of wording (shown with --full)",
+    ]
+    assert "--full" not in found.as_text(values=True)
+    assert found.as_text(values=True).count("[wording]") == 4
+
+
+def test_other_inputs_are_named_at_the_top() -> None:
+    lines = diff(run(read("r"), prompt="a"), run(read("r"), prompt="b")).as_text().splitlines()
+    assert '  input/prompt: recorded "a", replayed "b"' in lines[:4]
+
+
+def test_a_difference_deep_in_long_arguments_is_shown_where_the_call_is_cut() -> None:
+    def book(date: str) -> Trajectory:
+        flights = [
+            {"number": f"HAT{n}", "date": date if n == 7 else "2024-05-20"} for n in range(9)
+        ]
+        return run(write("book", {"user": "ann", "flights": flights}, "ok"))
+
+    text = diff(book("2024-05-20"), book("2024-05-27")).as_text()
+    side_by_side = text[text.index("Side by side") :]
+    assert '/flights/7/date: recorded "2024-05-20", replayed "2024-05-27"' in side_by_side
+
+
+def test_calls_issued_together_on_one_side_are_both_named() -> None:
+    one, two = write("v", {"x": 1}, "ok"), write("w", {"x": 2}, "ok")
+    (found,) = diff(run(one, two), run([one, two])).divergences
+    assert found.explanation == (
+        "replayed issued v and w together, recorded one after the other "
+        "(w: recorded decision 2, replayed decision 1)."
     )
 
 
