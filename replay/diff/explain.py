@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unicodedata import normalize
 
 from replay.diff.model import TURN, Action, Divergence
 from tracekit.canonical import JsonValue, json_text
@@ -104,7 +105,7 @@ def around(field: Difference, width: int = WIDTH) -> tuple[str, str]:
         return "(absent)", shorten(field.right, width)
     if field.kind == "removed":
         return shorten(field.left, width), "(absent)"
-    one, two = one_line(field.left), one_line(field.right)
+    one, two = _told_apart(one_line(field.left), one_line(field.right))
     start = 0
     while start < min(len(one), len(two)) and one[start] == two[start]:
         start += 1
@@ -112,6 +113,19 @@ def around(field: Difference, width: int = WIDTH) -> tuple[str, str]:
         return one, two
     start = max(0, start - min(_KEPT, width // 4))
     return _window(one, start, width), _window(two, start, width)
+
+
+def _told_apart(one: str, two: str) -> tuple[str, str]:
+    """Spell out the letters of other scripts where two texts would look the same without."""
+    alike = normalize("NFKC", one) == normalize("NFKC", two) or (
+        len(one) == len(two)
+        and all(a == b or a.isascii() != b.isascii() for a, b in zip(one, two, strict=True))
+    )
+    return (_spelt_out(one), _spelt_out(two)) if alike else (one, two)
+
+
+def _spelt_out(text: str) -> str:
+    return "".join(c if c.isascii() else f"\\u{ord(c):04x}" for c in text)
 
 
 def _window(text: str, start: int, width: int) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from replay.diff import diff, names_for
 from tests.diff.building import read, run, write
 from tracekit.canonical import json_text
@@ -78,6 +80,21 @@ def test_control_characters_of_a_trace_do_not_reach_the_terminal() -> None:
     text = diff(one, two).as_text()
     assert "\x1b" not in text
     assert "\u202e" not in text
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "shown"),
+    [
+        ("paypal", "p\u0430ypal", '"p\\u0430ypal"'),
+        ("caf\u00e9", "cafe\u0301", '"caf\\u00e9"'),
+        ("a b", "a\u00a0b", '"a\\u00a0b"'),
+    ],
+)
+def test_values_that_look_alike_are_shown_apart(one: str, two: str, shown: str) -> None:
+    text = diff(run(write("pay", {"to": one})), run(write("pay", {"to": two}))).as_text()
+    assert shown in text
+    other = diff(run(write("pay", {"to": "Zürich"})), run(write("pay", {"to": "Genève"})))
+    assert "Zürich" in other.as_text()
 
 
 def test_every_line_that_shows_a_side_names_it() -> None:
