@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+BROWSER := .venv/.browser
 
 .PHONY: demo test lint bench sweep versions clean
 
 demo: $(READY)
 	$(BIN)/python -m fixtures.demo
 
-test: $(READY)
+test: $(READY) $(BROWSER)
 	$(BIN)/python -m pytest -q -n 2
 
 lint: $(READY)
@@ -44,3 +45,12 @@ $(READY): requirements-dev.lock pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $(READY)
+
+# The page of a comparison is tested in a real browser. Only whoever owns the machine is given one;
+# for others those tests say what is missing.
+$(BROWSER): $(READY)
+	@command -v chromium || command -v chromium-browser || command -v google-chrome \
+	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
+	       && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	  || echo "no Chromium: the tests of the page of a comparison are skipped"
+	touch $(BROWSER)

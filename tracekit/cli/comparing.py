@@ -20,6 +20,7 @@ from tracekit.cli.options import (
     store_option,
     warn_of_damage,
 )
+from tracekit.cli.reporting import check_reports, report_options, write_reports
 from tracekit.errors import UsageError
 
 
@@ -35,6 +36,7 @@ from tracekit.errors import UsageError
 @click.option("--old-name", metavar="NAME", help="What to call OLD in every line.")
 @click.option("--new-name", metavar="NAME", help="What to call NEW in every line.")
 @click.option("--full", is_flag=True, help="Show values whole, and every step.")
+@report_options
 @store_option
 @json_option
 @explained
@@ -49,6 +51,9 @@ def diff(
     old_name: str | None,
     new_name: str | None,
     full: bool,
+    html: str | None,
+    markdown: str | None,
+    junit: str | None,
     store: str,
     as_json: bool,
 ) -> None:
@@ -68,9 +73,11 @@ def diff(
 
     \b
         tracekit diff run-41 run-42
+        tracekit diff run-41 run-42 --html diff.html --markdown comment.md
         tracekit diff run-41 run-42 --json | jq '.first'
         tracekit diff --baseline tag=v6 --candidate tag=v7
     """
+    check_reports(html, markdown, junit)
     if baseline or candidate:
         if old is not None:
             raise UsageError("runs are named, and --baseline or --candidate is given too")
@@ -95,6 +102,7 @@ def diff(
     found = compare(left, right, left_name=old_name or names[0], right_name=new_name or names[1])
     text = json_report(found.as_dict()) if as_json else found.as_text(values=full)
     click.echo(text)
+    write_reports(found, html=html, markdown=markdown, junit=junit)
     warn_of_damage(opened)
     if accept:
         accept_runs([right.run_id], opened, references_for(opened, references))

@@ -1,0 +1,95 @@
+"""A comparison as Markdown: what a reviewer reads under a pull request.
+
+Short, since it stands among other comments: the verdict, the first divergence, the causes ranked.
+Values come from strangers: they stand in code, and nothing in them can become a link or a mention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.diff import Comparison
+from replay.diff.explain import describe_action, shorten
+from replay.diff.model import Divergence, Harm
+
+_MOST = 10
+"""Causes that are listed; the page holds all."""
+_SIGN = {
+    Harm.WRITE: "**write**",
+    Harm.REFUSAL: "**refusal**",
+    Harm.CHANGED_READ: "changed read",
+    Harm.READ: "read",
+    Harm.RESULT: "result",
+    Harm.ORDER: "order",
+    Harm.WORDING: "wording",
+}
+
+
+def comment(found: Comparison) -> str:
+    """Write a comparison as Markdown."""
+    return "\n".join(_lines(found)) + "\n"
+
+
+def _lines(found: Comparison) -> Iterator[str]:
+    yield f"### tracekit diff: {_verdict(found)}"
+    yield ""
+    yield f"{code(found.left_name)} {code(found.left_run)} against"
+    yield f"{code(found.right_name)} {code(found.right_run)}"
+    for what in found.unknown:
+        yield f"- cannot tell: {code(what)}"
+    if found.first is not None:
+        yield ""
+        yield from _first(found, found.first)
+    if found.causes:
+        yield ""
+        yield "| harm | decision | what |"
+        yield "|---|---|---|"
+        for one in found.causes[:_MOST]:
+            yield f"| {_SIGN[one.harm]} | {one.decision} | {code(one.explanation)} |"
+    left_out = len(found.causes) - _MOST
+    if left_out > 0:
+        yield ""
+        yield f"{left_out} more differences."
+    if found.consequences:
+        yield ""
+        yield f"{len(found.consequences)} more lines differ as a consequence."
+
+
+def _verdict(found: Comparison) -> str:
+    if found.distance == 0 and found.unknown:
+        return "cannot tell"
+    if found.same:
+        return f"same over {found.matched_prefix} decisions"
+    writes = sum(one.harm == Harm.WRITE for one in found.divergences)
+    on = f"{writes} on writes" if writes else "none on a write"
+    return f"different, {len(found.causes)} causes, {on}"
+
+
+def _first(found: Comparison, first: Divergence) -> Iterator[str]:
+    yield f"First divergence in decision {first.decision}:"
+    yield ""
+    yield f"- expected ({code(found.left_name)}): {code(describe_action(first.left))}"
+    yield f"- taken ({code(found.right_name)}): {code(describe_action(first.right))}"
+    for action in first.seen:
+        yield f"- just seen: {code(f'{action.tool}: {shorten(action.observation, 160)}')}"
+
+
+def code(text: str) -> str:
+    """Write a text as code on one line, also where it holds backticks or bars itself."""
+    line = " ".join(text.split()).replace("|", "\\|")
+    longest = max((len(run) for run in _runs(line)), default=0)
+    fence = "`" * (longest + 1)
+    room = " " if longest else ""
+    return f"{fence}{room}{line or ' '}{room}{fence}"
+
+
+def _runs(text: str) -> Iterator[str]:
+    run = ""
+    for sign in text:
+        if sign == "`":
+            run += sign
+        elif run:
+            yield run
+            run = ""
+    if run:
+        yield run

@@ -1,0 +1,123 @@
+"""What the JSON of a comparison holds, as models: the published schema is made from them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from replay.diff.model import Kind, Mark
+from tracekit.canonical import JsonValue
+from tracekit.events import Effect
+
+HarmName = Literal["write", "refusal", "changed_read", "read", "result", "order", "wording"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Side(_Part):
+    """One of the two runs."""
+
+    name: str
+    """What it is called in every line."""
+    run_id: str
+
+
+class Field(_Part):
+    """One place where two values differ."""
+
+    pointer: str
+    """JSON Pointer; empty for the whole value."""
+    kind: Literal["changed", "added", "removed"]
+    left: JsonValue
+    right: JsonValue
+
+
+class Step(_Part):
+    """What one run did at one step, and what came back."""
+
+    decision: int
+    """From 1."""
+    tool: str
+    """The tool's name; in round brackets what is no call."""
+    effect: Effect | None
+    """None for what is no call."""
+    arguments: JsonValue
+    observation: JsonValue
+    is_error: bool
+    policy: str | None
+    """What a policy decided, where it did not just let the call through."""
+    policy_id: str | None
+    event_id: str
+
+
+class Difference(_Part):
+    """One point where the two runs are not equivalent."""
+
+    kind: Kind
+    harm: int
+    """1 is worst."""
+    harm_name: HarmName
+    tool: str
+    effect: Effect | None
+    decision: int
+    left_decision: int | None
+    right_decision: int | None
+    left: Step | None
+    right: Step | None
+    fields: list[Field]
+    cause: bool
+    """False where it differs only because what it was given did."""
+    because: str | None
+    """Why it counts as a consequence."""
+    seen: list[Step]
+    """What the planner had just seen on the left; on the right, where only the right acted."""
+    seen_right: list[Step] | None
+    """The same on the right, where it was something else."""
+    explanation: str
+
+
+class Line(_Part):
+    """One line of the side-by-side view."""
+
+    mark: Mark
+    left: Step | None
+    right: Step | None
+    divergences: list[int]
+    """Places in the list of divergences."""
+
+
+class Report(_Part):
+    """Two runs, compared; left is the expectation."""
+
+    format: Literal["tracekit-diff/1"]
+    same: bool
+    distance: float
+    left: Side
+    right: Side
+    counts: dict[Mark, int]
+    matched_prefix: int
+    """Decisions before the first divergence."""
+    resynchronised_at: int | None
+    """The decision of the left where a call is the same again."""
+    first: Difference | None
+    first_call: Difference | None
+    """The earliest point where the planner itself did otherwise, if that is not ``first``."""
+    divergences: list[Difference]
+    """The most harmful first."""
+    aligned: list[Line]
+    context: list[Field]
+    """What differs in how the runs were made."""
+    unknown: list[str]
+    """What could not be compared."""
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of ``tracekit diff --json``."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "tracekit-diff/1",
+        **Report.model_json_schema(),
+    }

@@ -1,0 +1,64 @@
+"""Files beside what a comparison prints: a page, a comment, JUnit XML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import click
+
+from tracekit.errors import UsageError
+
+if TYPE_CHECKING:
+    from replay.diff import Comparison
+
+F = TypeVar("F", bound=Callable[..., object])
+_FILE = click.Path(dir_okay=False)
+
+
+def report_options(command: F) -> F:
+    """Add the options that name files to write."""
+    options = (
+        click.option(
+            "--html", type=_FILE, metavar="FILE",
+            help="Write a page with both runs side by side; it needs no network.",
+        ),
+        click.option(
+            "--markdown", type=_FILE, metavar="FILE", help="Write a comment for a pull request."
+        ),
+        click.option("--junit", type=_FILE, metavar="FILE", help="Write JUnit XML."),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = cast(F, option(command))
+    return command
+
+
+def check_reports(*paths: str | None) -> None:
+    """Refuse files that could not be written, before any work is done.
+
+    Raises:
+        UsageError: a folder is not there.
+    """
+    for path in paths:
+        if path is not None and not Path(path).absolute().parent.is_dir():
+            raise UsageError(f"{path} cannot be written: there is no such folder")
+
+
+def write_reports(
+    found: Comparison, *, html: str | None, markdown: str | None, junit: str | None
+) -> None:
+    """Write a comparison to the files that are named.
+
+    Raises:
+        UsageError: one cannot be written.
+    """
+    from replay import report
+
+    for path, write in ((html, report.page), (markdown, report.comment), (junit, report.suite)):
+        if path is None:
+            continue
+        try:
+            Path(path).write_text(write(found), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
