@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -30,7 +30,7 @@ def report_options(command: F) -> F:
         click.option("--junit", type=_FILE, metavar="FILE", help="Write JUnit XML."),
     )  # fmt: skip
     for option in reversed(options):
-        command = cast(F, option(command))
+        command = option(command)
     return command
 
 
