@@ -8,16 +8,17 @@ comparing them the other way round gives the same result, mirrored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from replay.diff.align import Alignment
 from replay.diff.classify import Judge
 from replay.diff.comparison import Comparison
 from replay.diff.costs import ANSWER, INPUT, REGROUPED, STATUS, UNIT
+from replay.diff.flow import Values
 from replay.diff.match import Match, label_moves, regrouped
 from replay.diff.normal import align_runs, normal_row
 from replay.diff.order import PartialOrder
-from replay.diff.steps import Declared, declared, steps_of
+from replay.diff.steps import Declared, Step, declared, steps_of
 from tracekit.canonical import JsonValue, canonical_text
 from tracekit.jsontree import Difference, differences
 from tracekit.trajectory import Trajectory
@@ -32,8 +33,9 @@ def diff(
 ) -> Comparison:
     """Compare two trajectories; ``left`` is the expectation."""
     rules = declared(left, right)
-    ours = PartialOrder(left, steps_of(left, rules))
-    theirs = PartialOrder(right, steps_of(right, rules))
+    values = Values()
+    ours = PartialOrder(left, steps_of(left, rules), values)
+    theirs = PartialOrder(right, steps_of(right, rules), values)
     matches, alignment = _aligned(ours, theirs, rules)
     groups = regrouped(matches, ours, theirs)
     ends = ending(left, right)
@@ -68,6 +70,9 @@ def _aligned(
     left: PartialOrder, right: PartialOrder, rules: Mapping[str, Declared]
 ) -> tuple[list[Match], Alignment]:
     """Match the steps of two runs, always beginning with the same one of the two."""
+    if _equal(left.steps, right.steps):
+        size = len(left.steps)
+        return [Match(at, at) for at in range(size)], Alignment(0, ((0, 0, size, ()),))
     left_row, right_row = normal_row(left), normal_row(right)
     one = [left.steps[at].letter for at in left_row]
     two = [right.steps[at].letter for at in right_row]
@@ -77,6 +82,14 @@ def _aligned(
     rows = align_runs(right, right_row, left, left_row, rules)
     matches = label_moves(rows, right.steps, left.steps)
     return [Match(m.right, m.left, moved=m.moved) for m in matches], rows.alignment
+
+
+def _equal(left: Sequence[Step], right: Sequence[Step]) -> bool:
+    """Whether two runs did the same in the same decisions, so that no order can set them apart."""
+    return len(left) == len(right) and all(
+        one.letter == two.letter and one.decision == two.decision
+        for one, two in zip(left, right, strict=True)
+    )
 
 
 def ending(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:

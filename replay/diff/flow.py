@@ -10,7 +10,7 @@ twice is no evidence. What a step echoes of its own arguments was not first seen
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from replay.diff.phrases import Phrases
@@ -24,29 +24,59 @@ _NUMBER = re.compile(r"-?[\d.]+")
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 """What stands in JSON text as it is."""
 _LONGEST = 300
+_QUICKLY = 2_000_000
+"""Values times characters: so much is looked through before anything is taken apart."""
+
+
+class Values:
+    """What was read out of texts before; two runs that are compared hold mostly the same ones."""
+
+    def __init__(self) -> None:
+        self._used: dict[str, frozenset[str]] = {}
+        self._shown: dict[str, frozenset[str]] = {}
+
+    def used(self, step: Step) -> frozenset[str]:
+        """Give the values in the arguments of a call."""
+        if step.call is None:
+            return frozenset()
+        found = self._used.get(step.arguments_text)
+        if found is None:
+            found = self._used[step.arguments_text] = frozenset(_used(step.arguments))
+        return found
+
+    def shown(self, text: str, value: JsonValue) -> frozenset[str]:
+        """Give the words and short texts in a value, of which ``text`` is the canonical text."""
+        found = self._shown.get(text)
+        if found is None:
+            found = self._shown[text] = frozenset(_words(value))
+        return found
 
 
 class Flow:
     """What every step of a run was given and what it used."""
 
-    def __init__(self, run: Trajectory, steps: Sequence[Step]) -> None:
-        told = [run.input.value, *(m.content for m in run.messages if m.before_decision <= 1)]
-        used = _used_first_hand([_used(step) for step in steps], told)
-        wanted = frozenset[str]().union(*used)
-        shown = [_shown(step) & wanted for step in steps] if wanted else [set[str]() for _ in steps]
-        phrases = _phrases(wanted)
-        self.looks = 0
+    def __init__(self, run: Trajectory, steps: Sequence[Step], values: Values) -> None:
+        told: JsonValue = [
+            run.input.value, *(m.content for m in run.messages if m.before_decision <= 1)
+        ]  # fmt: skip
+        used = _used_first_hand([values.used(step) for step in steps], told, values)
+        wanted = _as_text(frozenset[str]().union(*used))
+        texts = [_shown_text(step) for step in steps]
+        few = len(wanted) * sum(map(len, texts)) <= _QUICKLY
+        if few:
+            everything = "\n".join(texts)
+            wanted = {text: value for text, value in wanted.items() if text in everything}
+        shown = [set[str]() for _ in steps]
+        words = frozenset(wanted.values())
+        for at, (step, text) in enumerate(zip(steps, texts, strict=True)):
+            if words and text and not (few and not any(one in text for one in wanted)):
+                shown[at] |= values.shown(text, _shown(step)) & words
+        self.looks = _look_for_phrases(wanted, steps, shown)
         """How often a value with spaces or the like was looked for in an observation."""
-        if phrases:
-            index = Phrases(step.outcome_text for step in steps)
-            for text, places in index.find(phrases):
-                for at in places:
-                    shown[at].add(phrases[text])
-            self.looks = index.looks
         self.provides = [frozenset(some - own) for some, own in zip(shown, used, strict=True)]
         """Per step, the values that what came back showed and its own arguments did not hold."""
         seen = frozenset[str]().union(*self.provides)
-        self.uses = [frozenset(values & seen) for values in used]
+        self.uses = [values & seen for values in used]
         """Per step, the values in its arguments that some observation of the run shows."""
 
     @cached_property
@@ -59,22 +89,36 @@ class Flow:
         return found
 
 
-def _used_first_hand(used: Sequence[set[str]], told: list[JsonValue]) -> list[set[str]]:
+def _used_first_hand(
+    used: Sequence[frozenset[str]], told: JsonValue, values: Values
+) -> Sequence[frozenset[str]]:
     """Take what the planner was told at the beginning out of what its steps used."""
-    given = _words(told)
-    phrases = _phrases(set[str]().union(*used) - given)
-    if phrases:
-        found = Phrases([canonical_text(told)]).find(phrases)
-        given.update(phrases[text] for text, _ in found)
+    text = canonical_text(told)
+    given = values.shown(text, told)
+    others = _as_text(frozenset[str]().union(*used) - given)
+    phrases = [one for one, value in others.items() if not _WORD.fullmatch(value)]
+    given |= {others[phrase] for phrase, _ in Phrases([text]).find(phrases)}
     return [values - given for values in used]
 
 
-def _phrases(values: Iterable[str]) -> dict[str, str]:
-    """Give the values that are no single words, as they stand in JSON text."""
+def _look_for_phrases(
+    wanted: Mapping[str, str], steps: Sequence[Step], shown: Sequence[set[str]]
+) -> int:
+    """Look for the values that are no single words in all observations; count the looks."""
+    phrases = [text for text, value in wanted.items() if not _WORD.fullmatch(value)]
+    if not phrases:
+        return 0
+    index = Phrases([step.outcome_text for step in steps])
+    for text, places in index.find(phrases):
+        for at in places:
+            shown[at].add(wanted[text])
+    return index.looks
+
+
+def _as_text(values: Iterable[str]) -> dict[str, str]:
+    """Give the values by how they stand in JSON text."""
     return {
-        value if _PLAIN.fullmatch(value) else canonical_text(value)[1:-1]: value
-        for value in values
-        if not _WORD.fullmatch(value)
+        value if _PLAIN.fullmatch(value) else canonical_text(value)[1:-1]: value for value in values
     }
 
 
@@ -105,16 +149,19 @@ def _words(value: JsonValue) -> set[str]:
     return found
 
 
-def _shown(step: Step) -> set[str]:
-    if step.call is None:
-        return _words(step.arguments) if step.kind == "turn" else set()
-    return _words(step.call.observation.digest_form)
+def _shown(step: Step) -> JsonValue:
+    return step.arguments if step.call is None else step.call.observation.digest_form
 
 
-def _used(step: Step) -> set[str]:
+def _shown_text(step: Step) -> str:
+    """Give the text of what a step showed to the planner; what it said itself is not among it."""
     if step.call is None:
-        return set()
-    leaves = _leaves(step.arguments)
+        return step.arguments_text if step.kind == "turn" else ""
+    return step.outcome_text
+
+
+def _used(arguments: JsonValue) -> set[str]:
+    leaves = _leaves(arguments)
     words = _WORD.findall("\n".join(leaves))
     found = {word for word in words if len(word) >= 4 and _INSIDE.search(word)}
     for leaf in leaves:

@@ -19,7 +19,7 @@ from functools import cached_property
 from itertools import pairwise
 from operator import itemgetter
 
-from replay.diff.flow import Flow
+from replay.diff.flow import Flow, Values
 from replay.diff.rows import Row
 from replay.diff.steps import Step
 from tracekit.trajectory import Trajectory
@@ -32,14 +32,17 @@ _NOTHING: frozenset[_Mark] = frozenset()
 class PartialOrder:
     """What must stay before what in one run."""
 
-    def __init__(self, run: Trajectory, steps: Sequence[Step]) -> None:
+    def __init__(
+        self, run: Trajectory, steps: Sequence[Step], values: Values | None = None
+    ) -> None:
         self.steps = steps
         self._run = run
+        self._values = values
 
     @cached_property
     def flow(self) -> Flow:
         """Which values the steps were given and used; looked for when first asked."""
-        return Flow(self._run, self.steps)
+        return Flow(self._run, self.steps, self._values or Values())
 
     @cached_property
     def row(self) -> Row:

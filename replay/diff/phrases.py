@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate
 
 _WORD = re.compile(r"\w+")
-_FEW = 4
+_FEW = 40
 """So few texts are looked through without asking the index."""
 _LAST = chr(0x10FFFF)
 

@@ -51,7 +51,10 @@ class Step:
         """Pointer and value of every leaf of the arguments; of speech, its text."""
         if self.call is None:
             return frozenset({self.arguments_text})
-        return frozenset(f"{place} {canonical_text(leaf)}" for place, leaf in walk(self.arguments))
+        return frozenset(
+            f'{place} "{leaf}' if isinstance(leaf, str) else f"{place} {canonical_text(leaf)}"
+            for place, leaf in walk(self.arguments)
+        )
 
     @property
     def family(self) -> tuple[bool, str]:
@@ -212,7 +215,7 @@ def _call(index: int, decision: int, call: Call, rule: Declared) -> Step:
     outcome = _outcome_text(
         call.observation.is_error, policy_of(call), tuple(sorted(call.evidence)), kept
     )
-    action = f"call {canonical_text(call.tool)} {text}"
+    action = f"call {_name_text(call.tool)} {text}"
     return Step(
         index=index,
         kind="call",
@@ -226,6 +229,9 @@ def _call(index: int, decision: int, call: Call, rule: Declared) -> Step:
         effect=rule.effect,
         call=call,
     )
+
+
+_name_text = lru_cache(maxsize=256)(canonical_text)
 
 
 @lru_cache(maxsize=256)
