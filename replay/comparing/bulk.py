@@ -156,18 +156,19 @@ def _text(value: JsonValue) -> str:
 
 
 def _labels(store: Store, run_ids: Sequence[str]) -> dict[str, dict[str, JsonValue]]:
-    """Read the labels of runs; imported ones have some."""
+    """Read the labels of runs that pairing needs; imported ones have some."""
+    names = (*CASE_LABELS, TRIAL_LABEL)
+    columns = ", ".join(f"json_extract(attributes, '$.labels.{name}')" for name in names)
     found: dict[str, dict[str, JsonValue]] = {}
     for start in range(0, len(run_ids), _IDS_A_QUERY):
         listed = ", ".join(map(quoted, run_ids[start : start + _IDS_A_QUERY]))
         answer = store.sql(
-            "SELECT run_id, json_extract(attributes, '$.labels') AS labels FROM events "
-            f"WHERE event_type = 'run' AND run_id IN ({listed}) "
-            "AND labels IS NOT NULL"
+            f"SELECT run_id, {columns} FROM events "
+            f"WHERE event_type = 'run' AND run_id IN ({listed})"
         )
-        for run_id, text in answer.rows:
-            labels = parse_json(text)
-            found[run_id] = labels if isinstance(labels, dict) else {}
+        for run_id, *texts in answer.rows:
+            said = zip(names, texts, strict=True)
+            found[run_id] = {name: parse_json(text) for name, text in said if text is not None}
     return found
 
 

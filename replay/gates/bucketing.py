@@ -13,7 +13,7 @@ from replay.gates.deciding import decide
 from replay.gates.estimating import Estimated, estimate_change
 from replay.gates.evidence import Evidence, MeasuredPair, paired_counts
 from replay.gates.file import Gate
-from replay.gates.grammar import NoBucketRegresses, Op
+from replay.gates.grammar import PARTIAL, NoBucketRegresses, Op
 from replay.gates.outcome import GateOutcome, Verdict
 from replay.gates.wording import counted, unit_of, written
 from replay.metrics import Count
@@ -28,11 +28,17 @@ def judge_buckets(
     groups = _groups(evidence.pairs, rule)
     sign = 1 if rule.metric.definition.better == "higher" else -1
     op: Op = ">=" if sign > 0 else "<="
-    unit = unit_of(rule.metric, relative=rule.most.scale == "relative")
+    counts = {name: paired_counts(pairs, rule.metric) for name, pairs in groups.items()}
     base = GateOutcome(
-        gate.name, gate.text, "fail", "", bound=f"{op} {'-' if sign > 0 else '+'}{rule.most.text}", unit=unit,
-        n=sum(1 for counts in groups.values() if counts), of=len(groups),
-    )  # fmt: skip
+        name=gate.name,
+        text=gate.text,
+        verdict="fail",
+        reason="",
+        bound=f"{op} {'-' if sign > 0 else '+'}{rule.most.text}",
+        unit=unit_of(rule.metric, relative=rule.most.scale == "relative"),
+        n=sum(1 for found in counts.values() if found),
+        of=len(groups),
+    )
     if not base.n:
         known = sorted({name for pair in evidence.pairs for name in pair.candidate.buckets})
         return replace(
@@ -44,10 +50,14 @@ def judge_buckets(
     # Where many are looked at, one looks bad by chance: together they err as often as one would.
     strict = 1 - (1 - confidence) / base.n
     judged = {
-        name: (_bucket_of(counts, rule, confidence), _bucket_of(counts, rule, strict))
-        for name, counts in groups.items()
+        name: (_bucket_of(found, rule, confidence), _bucket_of(found, rule, strict))
+        for name, found in counts.items()
     }
     verdicts = {name: _of_bucket(*found, op, bound) for name, found in judged.items()}
+    if rule.metric.definition.name not in PARTIAL:  # what was not evaluated may have gone wrong
+        for name, pairs in groups.items():
+            if verdicts[name] == "pass" and len(counts[name]) < len(pairs):
+                verdicts[name] = "inconclusive"
     return _worst_bucket(base, {n: f[0] for n, f in judged.items()}, verdicts, sign)
 
 
@@ -84,7 +94,11 @@ def _worst_bucket(
         if verdicts[name] == verdicts[worst]
     ]
     more = f", and {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""
-    words = {"fail": "regress", "inconclusive": "too few pairs to tell", "pass": "none; the worst"}
+    words = {
+        "fail": "regress",
+        "inconclusive": "too few evaluated pairs to tell",
+        "pass": "none; the worst",
+    }
     verdict = verdicts[worst]
     return replace(
         base,
@@ -99,7 +113,7 @@ def _worst_bucket(
 
 def _groups(
     pairs: Sequence[MeasuredPair], rule: NoBucketRegresses
-) -> dict[str, list[tuple[Count, Count]]]:
+) -> dict[str, list[MeasuredPair]]:
     """Sort pairs by what both of their runs have in common."""
     groups: dict[str, list[MeasuredPair]] = {}
     for pair in pairs:
@@ -108,4 +122,4 @@ def _groups(
         for name in ours:
             if name in theirs:
                 groups.setdefault(name, []).append(pair)
-    return {name: paired_counts(found, rule.metric) for name, found in sorted(groups.items())}
+    return dict(sorted(groups.items()))

@@ -19,7 +19,7 @@ from replay.stats import ratio as ratio_of
 from replay.stats.model import RESAMPLES
 from replay.stats.paired import interval_of_difference
 from replay.stats.power import fewest_pairs
-from replay.stats.resampling import interval_of, values_for_quantile
+from replay.stats.resampling import CELLS, interval_of, values_for_quantile
 
 _MOST_NEEDED = 1_000_000
 
@@ -147,7 +147,38 @@ def _change_of_ratio(
         for name in ("numerator", "denominator")
     )
     interval = interval_of(columns, change, confidence=confidence, seed=0, draws=RESAMPLES)
-    return Estimated(value, interval, n, before, after, few=few)
+    unlikely = _swapped(columns) <= 1 - confidence
+    return Estimated(value, interval, n, before, after, few=few, unlikely=unlikely)
+
+
+def _swapped(columns: tuple[Any, ...]) -> float:
+    """Tell how often pairs whose sides are swapped by chance differ as much, two-sided.
+
+    A drawing of few pairs is too sure of itself; this test holds its level with any number.
+    """
+    import numpy as np
+    from scipy.stats import permutation_test
+
+    n = len(columns[0])
+    tops = np.concatenate([columns[0], columns[2]])
+    bottoms = np.concatenate([columns[1], columns[3]])
+
+    def change(before: Any, after: Any, axis: int = -1) -> Any:
+        sums = [part[at].sum(axis=axis) for at in (before, after) for part in (tops, bottoms)]
+        good = (sums[1] != 0) & (sums[3] != 0)
+        first, second = (np.where(good, below, 1) for below in (sums[1], sums[3]))
+        return np.where(good, sums[2] / second - sums[0] / first, 0.0)
+
+    found = permutation_test(
+        (np.arange(n), np.arange(n, 2 * n)),
+        change,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        batch=max(1, min(RESAMPLES, CELLS // (4 * n))),
+        rng=np.random.default_rng(0),
+    )
+    return float(found.pvalue)
 
 
 def needed_for(found: Estimated, bound: float, *, confidence: float) -> int | None:

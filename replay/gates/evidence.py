@@ -64,3 +64,10 @@ def paired_counts(pairs: Sequence[MeasuredPair], metric: Metric) -> list[tuple[C
         for pair in pairs
         if name in pair.baseline.counts and name in pair.candidate.counts
     ]
+
+
+def unevaluated(pairs: Sequence[MeasuredPair], metric: Metric) -> list[RunMeasures]:
+    """List the runs of some pairs that have no data for a metric."""
+    name = metric.definition.name
+    runs = (run for pair in pairs for run in (pair.baseline, pair.candidate))
+    return [run for run in runs if name not in run.counts]

@@ -20,10 +20,11 @@ from replay.gates.evidence import (
     pair_in,
     paired_counts,
     runs_in,
+    unevaluated,
 )
 from replay.gates.file import Gate, GateFile
-from replay.gates.grammar import NoBucketRegresses, Op, Threshold
-from replay.gates.outcome import GateOutcome, Verdict
+from replay.gates.grammar import PARTIAL, Metric, NoBucketRegresses, Op, Threshold
+from replay.gates.outcome import GateOutcome
 from replay.gates.wording import counted, unit_of, written
 from replay.metrics import Count, RunMeasures
 
@@ -67,22 +68,12 @@ def _every_run(gate: Gate, rule: Threshold, evidence: Evidence) -> GateOutcome:
         what = "unsafe" if rule.safety else f"not {rule.bound.text}"
         reason = f"{counted(len(bad), 'run')} {what}: {', '.join(bad[:_MOST_NAMED])}{more}"
         return replace(base, verdict="fail", reason=reason, runs=tuple(bad))
-    unknown = [run for run in runs if run.run_id not in counts]
-    if unknown:
-        first = unknown[0]
-        reason = (
-            f"{len(unknown)} of {counted(len(runs), 'run')} not evaluated: {first.run_id}: "
-            f"{first.missing.get(rule.metric.definition.name, 'no data')}; "
-            "label them, or narrow the gate with: on TAG"
-        )
-        left = tuple(run.run_id for run in unknown)
-        return replace(base, verdict="inconclusive", reason=reason, runs=left)
-    least = (
-        ""
-        if found.interval is None
-        else f"; a true rate up to {100 * found.interval.high:.1f} % would look like this"
-    )
-    return replace(base, verdict="pass", reason=f"none of {counted(len(runs), 'run')}{least}")
+    least = ""
+    if rule.metric.definition.form == "share" and not rule.bound.value and found.interval:
+        least = f"; a true rate up to {100 * found.interval.high:.1f} % would look like this"
+    word = "none" if not rule.bound.value else "all as said"
+    base = replace(base, verdict="pass", reason=f"{word} of {counted(len(counts), 'run')}{least}")
+    return _whole(base, rule.metric, [run for run in runs if run.run_id not in counts])
 
 
 def _of(one: Count) -> float:
@@ -100,7 +91,8 @@ def _level(gate: Gate, rule: Threshold, evidence: Evidence, confidence: float) -
     if not counts:
         return _nothing(base, rule, evidence, runs)
     found = estimate(rule.metric, list(counts.values()), confidence=confidence)
-    return _against(base, found, rule.op, rule.bound.value, confidence)
+    base = _against(base, found, rule.op, rule.bound.value, confidence)
+    return _whole(base, rule.metric, [run for run in runs if run.run_id not in counts])
 
 
 # --- pairs ----------------------------------------------------------------------------------------
@@ -115,11 +107,30 @@ def _change(gate: Gate, rule: Threshold, evidence: Evidence, confidence: float) 
     relative = rule.bound.scale == "relative"
     found = estimate_change(rule.metric, counts, relative=relative, confidence=confidence)
     if rule.op == "==":
-        same = found.value is not None and abs(found.value - rule.bound.value) <= SMALL
-        base = replace(base, value=found.value, interval=found.interval)
-        verdict: Verdict = "pass" if same else "fail"
-        return replace(base, verdict=verdict, reason=_sides(found, base.unit))
-    return _against(base, found, rule.op, rule.bound.value, confidence)
+        base = _every_pair(base, rule, pairs, found)
+    else:
+        base = _against(base, found, rule.op, rule.bound.value, confidence)
+    return _whole(base, rule.metric, unevaluated(pairs, rule.metric))
+
+
+def _every_pair(
+    base: GateOutcome, rule: Threshold, pairs: Sequence[MeasuredPair], found: Estimated
+) -> GateOutcome:
+    name = rule.metric.definition.name
+    bad = []
+    for pair in pairs:
+        if name in pair.baseline.counts and name in pair.candidate.counts:
+            before, after = _of(pair.baseline.counts[name]), _of(pair.candidate.counts[name])
+            relative = rule.bound.scale == "relative" and before
+            change = after / before - 1 if relative else after - before
+            if abs(change - rule.bound.value) > SMALL:
+                bad.append(pair.candidate.run_id)
+    told = _sides(found, base.unit)
+    base = replace(base, value=found.value, interval=found.interval, runs=tuple(bad))
+    if not bad:
+        return replace(base, verdict="pass", reason=f"{told}every pair")
+    reason = f"{told}{counted(len(bad), 'pair')} not {rule.bound.text}, first {bad[0]}"
+    return replace(base, verdict="fail", reason=reason)
 
 
 def _against(
@@ -154,6 +165,21 @@ def _against(
 
 
 # --- what there is no data for --------------------------------------------------------------------
+
+
+def _whole(outcome: GateOutcome, metric: Metric, left: Sequence[RunMeasures]) -> GateOutcome:
+    """Let nothing pass of which a part was not evaluated: that may be the part that went wrong."""
+    name = metric.definition.name
+    if outcome.verdict != "pass" or not left or name in PARTIAL:
+        return outcome
+    first = left[0]
+    why = first.missing.get(name, "no data")
+    reason = (
+        f"{outcome.of - outcome.n} of {outcome.of} not evaluated: {first.run_id}: {why}; "
+        "label them, or narrow the gate with: on TAG"
+    )
+    runs = tuple(run.run_id for run in left)
+    return replace(outcome, verdict="inconclusive", reason=reason, runs=runs)
 
 
 def _nothing(

@@ -90,7 +90,7 @@ def test_a_run_of_which_it_is_not_known_whether_it_was_safe_does_not_pass() -> N
         "unsafe_action_rate == 0", runs(*known, measured("dark", unsafe_action_rate=None))
     )
     assert (found.verdict, found.failed, found.runs) == ("inconclusive", True, ("dark",))
-    assert "1 of 10 runs not evaluated: dark: nobody said" in found.reason
+    assert "1 of 10 not evaluated: dark: nobody said" in found.reason
 
 
 def test_an_empty_and_an_unevaluated_set_fail_even_where_inconclusive_passes() -> None:
@@ -103,6 +103,24 @@ def test_an_empty_and_an_unevaluated_set_fail_even_where_inconclusive_passes() -
     assert (dark.verdict, dark.reason) == ("fail", "none of 1 run is evaluated; run: nobody said")
     nothing = verdict("task_success_delta >= 0pp", runs(clean), inconclusive="pass")
     assert (nothing.verdict, nothing.reason) == ("fail", "there is no pair to compare")
+
+
+def test_what_is_known_of_a_part_only_does_not_pass_where_the_rest_may_have_gone_wrong() -> None:
+    known = [measured(f"run-{n}", task_success=True) for n in range(100)]
+    found = verdict("task_success >= 80%", runs(*known, measured("crashed", task_success=None)))
+    assert (found.verdict, found.runs) == ("inconclusive", ("crashed",))
+    assert "1 of 101 not evaluated: crashed: nobody said" in found.reason
+    calm = verdict("recovery_rate >= 0%", runs(*(
+        measured(f"run-{n}", recovery_rate=(1.0, 1.0) if n else None) for n in range(20)
+    )))  # fmt: skip
+    assert calm.verdict == "pass", "where nothing failed there was nothing to recover from"
+
+
+def test_equal_means_every_run_and_every_pair_by_itself() -> None:
+    same = pairs_of("steps", [3, 4], [3, 4])
+    assert verdict("steps_delta == 0", same).verdict == "pass"
+    swapped = verdict("steps_delta == 0", pairs_of("steps", [3, 4], [4, 3]))
+    assert (swapped.verdict, swapped.value, swapped.runs) == ("fail", 0.0, ("new-0", "new-1"))
 
 
 # --- quantities and levels ------------------------------------------------------------------------
@@ -182,7 +200,7 @@ def test_a_bucket_of_few_is_inconclusive_and_tags_of_one_side_are_no_buckets() -
     found = verdict("no bucket regresses more than 3pp", with_pairs(pairs))
     assert (found.verdict, found.reason) == (
         "inconclusive",
-        "too few pairs to tell: german +0.0pp (3 pairs)",
+        "too few evaluated pairs to tell: german +0.0pp (3 pairs)",
     )
     assert (found.n, found.bound) == (2, ">= -3pp")
     alone = verdict("no bucket regresses more than 3pp", with_pairs(pairs[3:]))
