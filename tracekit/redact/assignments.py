@@ -15,7 +15,7 @@ from tracekit.redact.look import Look
 from tracekit.redact.names import name_class
 from tracekit.redact.placeholders import SECRET
 
-_NAME_PARTS = (
+NAME_PARTS = (
     b"pass", b"pwd", b"secret", b"token", b"key", b"authorization", b"cookie", b"credential",
     b"cvv", b"cvc", b"ssn", b"otp", b"jwt",
 )  # fmt: skip
@@ -65,7 +65,7 @@ def find_assignments(look: Look) -> Iterator[Span]:
     text, low = look.text, look.low
     if not _assigns(low):
         return
-    parts = [part for part in _NAME_PARTS if look.has("low", part)]
+    parts = [part for part in NAME_PARTS if look.has("low", part)]
     starts = sorted(position for part in parts for position in _positions(low, part))
     done = 0
     for start in starts:
@@ -90,7 +90,7 @@ def names_secret(look: Look) -> bool:
     text, low = look.text, look.low
     if not _assigns(low):
         return False
-    for part in _NAME_PARTS:
+    for part in NAME_PARTS:
         if part in low:
             for start in _positions(low, part):
                 match = _ASSIGNMENT.match(text, start)

@@ -42,7 +42,7 @@ _BEFORE_PASS = frozenset(
         "vpn wifi"
     )
 )
-_TAILS = frozenset(_words("confirmation confirm value string pem plain plaintext"))
+TAILS = frozenset(_words("confirmation confirm value string pem plain plaintext"))
 """Last words that say of a secret how it is written."""
 _COUNTS = frozenset(_words("num n number count max min total has is no avg"))
 """First words of what is told about secrets."""
@@ -67,11 +67,17 @@ _PATH_STEP = re.compile(
 )
 
 
+def secret_endings() -> frozenset[str]:
+    """Return what every name of a secret ends with, but for digits, ``TAILS`` and separators."""
+    tokens = (f"{word}tokens" for word in _SECRET_TOKENS)
+    return frozenset((*_ENDS, *_EXACT, *_LAST, *_HEADERS, "pass", "token", *tokens))
+
+
 @lru_cache(maxsize=8192)
 def name_class(name: str) -> NameClass | None:
     """Say what kind of secret a field of this name holds, if any."""
     words = [word.lower() for word in _WORD.findall(name[-120:])]
-    while len(words) > 1 and (words[-1].isdigit() or words[-1] in _TAILS):
+    while len(words) > 1 and (words[-1].isdigit() or words[-1] in TAILS):
         words.pop()
     if not words or words[0] in _COUNTS:
         return None

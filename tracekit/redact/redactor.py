@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit.interruption import pass_on
 from tracekit.redact.base64text import read_base64, write_base64
 from tracekit.redact.detectors import is_card
+from tracekit.redact.glance import Glance
 from tracekit.redact.keys import TAG_LENGTH, Tagger, UnkeyedTagger
 from tracekit.redact.names import name_class, named_value, normal_name, path_matches
 from tracekit.redact.placeholders import (
@@ -100,10 +101,19 @@ class Redactor:
             if rules.paths or rules.patterns or rules.functions
             else Prefilter(self._is_clean_key, texts=rules.builtin)
         )
+        self._glance = (
+            None
+            if self._prefilter is None or self.idle
+            else Glance(rules.names, builtin=rules.builtin)
+        )
 
     def finds_nothing(self, plain: Plain, scope: Scope) -> bool:
         """Whether ``redact`` would certainly change nothing; quick, and never wrong to say so."""
-        return self.idle or bool(self._prefilter and self._prefilter.passes(plain, scope.known))
+        if self._glance is None or self._prefilter is None:
+            return self.idle
+        return self._glance.sees_nothing(plain.data, scope.known) or self._prefilter.passes(
+            plain, scope.known
+        )
 
     def _is_clean_key(self, name: str) -> bool:
         if normal_name(name) in self.rules.names or (self.rules.builtin and name_class(name)):

@@ -27,7 +27,7 @@ def find_tokens(look: Look) -> Iterator[Span]:
         first = start
         if start and raw[start - 1] in _ESCAPES:
             first += escaped(text, start)
-        if text[first : first + 2] in _HEADS and text.startswith(_TOKEN_PREFIXES, first):
+        if text[first : first + 2] in _HEADS and text.startswith(TOKEN_PREFIXES, first):
             match = _TOKEN.match(text, first)
             if match is not None:
                 yield Span(match.start(), match.end(), str(match.lastgroup))
@@ -50,7 +50,7 @@ def _inner_tokens(text: str, start: int, end: int) -> Iterator[Span]:
 
 def _led_token(text: str, start: int) -> Iterator[Span]:
     """Yield the token whose run begins at ``start``, if what stands before it says that it is."""
-    for lead in _LEADS.finditer(text, max(0, start - _LONGEST_LEAD), start):
+    for lead in LEADS.finditer(text, max(0, start - _LONGEST_LEAD), start):
         match = _LED_TOKEN.match(text, lead.start()) if lead.end() == start else None
         if match is not None:
             kind = next(kind for kind in _LED if match[kind] is not None)
@@ -75,7 +75,7 @@ _TOKENS = {
     "aws_key": r"(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)",
     "discord_token": r"[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])",
 } | {kind: f"(?:{'|'.join(one.prefixes)}){one.rest}" for kind, one in ISSUED.items()}
-_TOKEN_PREFIXES = (
+TOKEN_PREFIXES = (
     "eyJ", "AKIA", "ASIA", "M", "N", "O",
     *(prefix for one in ISSUED.values() for prefix in one.prefixes),
 )  # fmt: skip
@@ -88,7 +88,7 @@ _LED = {
     SECRET: r"(?:[?&;]sig=|/webhooks/[0-9]{10,20}/)(?P<tail>[\w%+/-]{20,}+=*)",
 }
 """Tokens whose sign stands before a run of their characters."""
-_LEADS = re.compile(
+LEADS = re.compile(
     r"SG\.|ya29\.|1//|hv[sbr]\.|dp\.[a-z]{2,5}\.|[0-9]{8,10}:|[?&;]sig=|/webhooks/[0-9]{10,20}/"
 )
 _LEAD_ENDS = frozenset(".:/=")
@@ -98,12 +98,12 @@ TOKEN_KINDS = {*_TOKENS, *_LED} - {SECRET}
 """The kinds of tokens that issuers make."""
 _HEADS = frozenset(
     prefix + char
-    for prefix in _TOKEN_PREFIXES
+    for prefix in TOKEN_PREFIXES
     for char in (string.ascii_letters + string.digits + "_-" if len(prefix) == 1 else "")
-) | {prefix[:2] for prefix in _TOKEN_PREFIXES if len(prefix) > 1}
+) | {prefix[:2] for prefix in TOKEN_PREFIXES if len(prefix) > 1}
 """Two characters, looked up first: most runs begin with none of them."""
 _TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _TOKENS.items()))
 _UNTOLD = frozenset({"M", "N", "O", "SK", "AC", "key-", "secret_", "dapi", "r8_"})
 """Prefixes that say too little where a run does not begin with them."""
-_INNER = re.compile(f"[_-](?={'|'.join(p for p in _TOKEN_PREFIXES if p not in _UNTOLD)})")
+_INNER = re.compile(f"[_-](?={'|'.join(p for p in TOKEN_PREFIXES if p not in _UNTOLD)})")
 _MOST_INNER = 8

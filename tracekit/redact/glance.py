@@ -1,0 +1,169 @@
+"""Whether the JSON text of a value may hold a secret, seen in one passage over all of it.
+
+The one idea: what every secret must contain is one regular expression, and pydantic's engine, an
+automaton, looks for all of it at once, where ``re`` tries one thing after the other at each place.
+It says less than the detectors: a word before which they would look closer is enough for a doubt.
+Where it sees nothing, neither the detectors nor the rules for names find anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from pydantic_core import SchemaValidator, core_schema
+
+from tracekit.redact.assignments import NAME_PARTS
+from tracekit.redact.detectors import DETECTORS
+from tracekit.redact.look import FLAGS
+from tracekit.redact.names import TAILS, secret_endings
+from tracekit.redact.tokens import LEADS, TOKEN_PREFIXES
+
+Sees = Callable[[str], bool]
+
+_WORD = r"[A-Za-z0-9_\-]"
+_LOW = r"[a-z0-9_\-]"
+_NOT_ASCII = r"\x{80}-\x{10FFFF}"
+_NEGATED = re.compile(r"\[\^([^\]]*)\]")
+_ANY_WORD = rf"[A-Za-z0-9_\-{_NOT_ASCII}]"
+"""Also whatever else may count as a letter."""
+_BETWEEN = '[^A-Za-z0-9"]*'
+"""What may stand between the letters of a name."""
+_LONG_RUN = 16
+_SHORTEST_TOKEN = 10
+"""Behind its prefix no token is shorter."""
+_NO_LETTERS = rf"[0-9_\-]{{{_LONG_RUN}}}"
+_CARD = r"(?:\A|[^0-9.]|[A-Za-z]\.)[2-6][0-9]{14}"
+"""As in text and number; not behind a point, as so many digits of a fraction are."""
+_INSTEAD: Mapping[bytes, str] = {
+    b"+0": r"\+[1-9]",  # a country
+    b"://": "@",  # without one no password stands in an address
+    b"identified by ": r"(?i:identified by ')",
+    b"with password ": r"(?i:with password ')",
+    **dict.fromkeys(FLAGS, r"--[a-z\-]*(?:password|passwd|secret|token|api-key) "),
+}
+"""Of detectors whose literals say too little: what else each match of theirs holds."""
+_DIGITS = b"0" * 15
+_OPENING = r'\A[^"]*"(?:[^"]*"[^"]*")*'
+"""All before a text, its first quote included: there is no escape anywhere."""
+
+
+class Glance:
+    """Looks at JSON texts.
+
+    Args:
+        names: The user's field names, as they are compared.
+        builtin: Whether the built-in detectors and names hold.
+    """
+
+    def __init__(self, names: Iterable[str], *, builtin: bool) -> None:
+        self._names = sorted(names)
+        self._builtin = builtin
+        self._plain: Sees | None = None
+        self._other: Sees | None = None
+
+    def sees_nothing(self, data: bytes, known: Mapping[str, str]) -> bool:
+        """Whether there is certainly nothing to redact in a value that is written as ``data``.
+
+        Args:
+            data: JSON without blanks.
+            known: Secrets learnt elsewhere.
+        """
+        if known and not self._builtin:  # they may stand there encoded
+            return False
+        text = data.decode()
+        if "\\" in text:
+            text = text.replace("\\n", "\n")
+            if "\\" in text:
+                return False
+        if text.isascii():
+            sees = self._plain or self._compile(ascii_only=True)
+        elif self._names:  # whose letters may be folded into others
+            return False
+        else:
+            sees = self._other or self._compile(ascii_only=False)
+        if sees(text):
+            return False
+        return not known or not any(secret in text for secret in known)
+
+    def _compile(self, *, ascii_only: bool) -> Sees:
+        inside = [*_keys(self._names, builtin=self._builtin)]
+        parts = []
+        if self._builtin:
+            inside += _literals(ascii_only=ascii_only)
+            inside += [*_assigned(), *_runs(), "%[0-9A-Fa-f]{2}", LEADS.pattern]
+            tokens = rf"(?:{'|'.join(_prefixes())}){_ANY_WORD}{{{_SHORTEST_TOKEN}}}"
+            parts += [tokens, rf'[^"]*[^A-Za-z0-9"](?:{tokens})']
+            parts += [_NO_LETTERS, rf'[^"]*[^A-Za-z0-9_\-"]{_NO_LETTERS}']
+        if inside:
+            parts.append(rf'[^"]*(?:{"|".join(inside)})')
+        doubts = [rf"\A(?s:.)*?(?:{_CARD})"]
+        if parts:
+            doubts.append(rf"{_OPENING}(?:{'|'.join(parts)})")
+        pattern = "|".join(doubts)
+        if ascii_only:  # a smaller automaton
+            pattern = _NEGATED.sub(r"[\\x00-\\x7F&&[^\1]]", pattern.replace(_NOT_ASCII, ""))
+        schema = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
+        sees = SchemaValidator(schema).isinstance_python
+        if ascii_only:
+            self._plain = sees
+        else:
+            self._other = sees
+        return sees
+
+
+def _keys(names: Iterable[str], *, builtin: bool) -> Iterable[str]:
+    """Yield what keys contain whose values are secret, or tell of others that are."""
+    for name in names:
+        yield rf'(?i:{re.escape(name)})":'
+    if builtin:
+        spelt = sorted({_BETWEEN.join(map(_letter, word)) for word in secret_endings()})
+        tails = "|".join("".join(map(_letter, word)) for word in TAILS)
+        yield rf'(?:{"|".join(spelt)})(?:[^A-Za-z"]|{tails})*":'
+        yield '[vV]alue":'
+
+
+def _letter(char: str) -> str:
+    return f"[{char}{char.upper()}]"
+
+
+def _literals(*, ascii_only: bool) -> Iterable[str]:
+    """Yield what the detectors look for."""
+    found = set()
+    for detector in DETECTORS:
+        for needle in detector.needles:
+            if needle == _DIGITS and ascii_only:
+                continue  # digits of other scripts aside, it is a card
+            instead = _INSTEAD.get(needle)
+            found.add(instead or _FORMS[detector.form](needle.decode("ascii")))
+    return sorted(found)
+
+
+def _shape(needle: str) -> str:
+    classes = {"0": "[0-9]", "A": "[A-Z]", "?": f"[?{_NOT_ASCII}]"}
+    return "".join(classes.get(char) or re.escape(char) for char in needle)
+
+
+_FORMS: Mapping[str, Callable[[str], str]] = {
+    "raw": re.escape,
+    "low": lambda needle: rf"(?i:{re.escape(needle)})",
+    "shape": _shape,
+}
+
+
+def _assigned() -> Iterable[str]:
+    """Yield the name of a secret before a sign of assignment in a text."""
+    names = "|".join(part.decode() for part in NAME_PARTS)
+    yield rf"(?i:{names}){_ANY_WORD}*'?\]?[ \t]*[=:>]"
+
+
+def _runs() -> Iterable[str]:
+    """Yield long runs that are no words: with capitals."""
+    last = _LONG_RUN - 1
+    for size in range(_LONG_RUN):
+        yield rf"{_LOW}{{{size}}}[A-Z]{_WORD}{{{last - size}}}"
+
+
+def _prefixes() -> Iterable[str]:
+    """Yield how tokens begin that may be written without any capital."""
+    yield from (re.escape(prefix) for prefix in TOKEN_PREFIXES if prefix == prefix.lower())
