@@ -16,6 +16,8 @@ from replay.diff.order import PartialOrder
 from replay.diff.rising import longest_rising
 from replay.diff.steps import Step
 
+_Pair = tuple[int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -28,8 +30,8 @@ class Match:
 
 def label_moves(rows: Rows, left: Sequence[Step], right: Sequence[Step]) -> list[Match]:
     """Find the moves in an alignment."""
-    kept: list[tuple[int, int]] = []
-    changed: list[tuple[int, int]] = []
+    kept: list[_Pair] = []
+    changed: list[_Pair] = []
     missing: list[int] = []
     added: list[int] = []
     for one, two in rows.pairs:
@@ -50,10 +52,11 @@ def label_moves(rows: Rows, left: Sequence[Step], right: Sequence[Step]) -> list
     }
     still = [*kept, *(pair for pair in changed if pair not in exchanged or pair in alone)]
     if exchanged:
-        matches = _settle(rows, still, again)
-    else:
-        matches = [Match(*pair) for pair in still]
-        matches += [Match(*pair, moved=True) for pair in again]
+        still, again = _settle(rows, still, again)
+    if again:
+        still, again = _shortest_moves(rows, still, again, (left, right))
+    matches = [Match(*pair) for pair in still]
+    matches += [Match(*pair, moved=True) for pair in again]
     paired = {m.left for m in matches}, {m.right for m in matches}
     matches += [Match(one, None) for one in missing if one not in paired[0]]
     matches += [Match(None, two) for two in added if two not in paired[1]]
@@ -65,12 +68,12 @@ def _key(step: Step) -> tuple[bool, str, str]:
 
 
 def _exchanged(
-    changed: Sequence[tuple[int, int]],
+    changed: Sequence[_Pair],
     missing: Iterable[int],
     added: Iterable[int],
     left: Sequence[Step],
     right: Sequence[Step],
-) -> set[tuple[int, int]]:
+) -> set[_Pair]:
     """Name the changed pairs whose both halves have an equal elsewhere."""
     pool = set(changed)
     while True:
@@ -86,9 +89,9 @@ def _exchanged(
 
 def _pair_again(
     missing: Sequence[int], added: Sequence[int], left: Sequence[Step], right: Sequence[Step]
-) -> list[tuple[int, int]]:
+) -> list[_Pair]:
     """Pair equal calls without counterpart, those with equal outcomes first."""
-    pairs: list[tuple[int, int]] = []
+    pairs: list[_Pair] = []
     taken: set[int] = set()
     for exact in (True, False):
         waiting: dict[tuple[str | bool, ...], list[int]] = {}
@@ -106,16 +109,50 @@ def _pair_again(
 
 
 def _settle(
-    rows: Rows,
-    still: Sequence[tuple[int, int]],
-    again: Sequence[tuple[int, int]],
-) -> list[Match]:
+    rows: Rows, still: Sequence[_Pair], again: Sequence[_Pair]
+) -> tuple[list[_Pair], list[_Pair]]:
     """Decide which of the pairs moved: those outside a longest row in common order."""
     at = {one: position for position, one in enumerate(rows.left)}
     place = {two: position for position, two in enumerate(rows.right)}
     pairs = sorted((*still, *again), key=lambda pair: at[pair[0]])
     standing = longest_rising([place[two] for _, two in pairs])
-    return [Match(one, two, moved=n not in standing) for n, (one, two) in enumerate(pairs)]
+    kept = [pair for n, pair in enumerate(pairs) if n in standing]
+    return kept, [pair for n, pair in enumerate(pairs) if n not in standing]
+
+
+def _shortest_moves(
+    rows: Rows,
+    still: Sequence[_Pair],
+    again: Sequence[_Pair],
+    steps: tuple[Sequence[Step], Sequence[Step]],
+) -> tuple[list[_Pair], list[_Pair]]:
+    """Of several equal steps, let the one that stands nearest to its place have moved."""
+    places = tuple({step: n for n, step in enumerate(row)} for row in (rows.left, rows.right))
+    kept = sorted(still, key=lambda pair: places[0][pair[0]])
+    alike: dict[tuple[int, str], list[int]] = {}
+    for number, pair in enumerate(kept):
+        for side in (0, 1):
+            alike.setdefault((side, steps[side][pair[side]].letter), []).append(number)
+    moved = []
+    for pair in again:
+        for side in (0, 1):
+            for number in alike.get((side, steps[side][pair[side]].letter), ()):
+                own, new, goal = pair[side], kept[number][side], pair[1 - side]
+                around = kept[max(0, number - 1) : number], kept[number + 1 : number + 2]
+                here, place = places[side][own], places[side]
+                if (
+                    abs(new - goal) < abs(own - goal)
+                    and all(place[before[side]] < here for before in around[0])
+                    and all(here < place[after[side]] for after in around[1])
+                ):
+                    kept[number] = _with(kept[number], side, own)
+                    pair = _with(pair, side, new)
+        moved.append(pair)
+    return kept, moved
+
+
+def _with(pair: _Pair, side: int, step: int) -> _Pair:
+    return (step, pair[1]) if side == 0 else (pair[0], step)
 
 
 def regrouped(

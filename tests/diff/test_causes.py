@@ -160,3 +160,11 @@ def test_a_decision_that_only_speaks_shows_the_planner_nothing() -> None:
     found = diff(made, other)
     assert found.first is not None
     assert [action.observation for action in found.first.seen] == ["page"]
+
+
+def test_of_two_equal_calls_the_nearer_is_the_one_that_moved() -> None:
+    x, y = write("x", {"n": 1}, "ok"), write("y", {"n": 1}, "ok")
+    found = compare(run(x, y, y), run(y, x, y))
+    (moved,) = found.divergences
+    assert (moved.tool, moved.left_decision, moved.right_decision) in (("x", 1, 2), ("y", 2, 1))
+    assert found.matched_prefix == 0
