@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from replay.case import read_case
     from replay.caserun import run_case
+    from replay.comparing import ManyComparison, compare_many
     from replay.diff import Comparison
     from replay.distill import DistillOptions, DistillResult, distill_run
+    from replay.gates import GateReport, read_gates, run_gates
     from replay.many import ManyResult, RunOutcome, replay_many
     from replay.replayer import ReplayOptions, replay_run
     from replay.result import ReplayResult, Verdict
@@ -25,6 +27,8 @@ _NAMES = {
     "Comparison": "replay.diff",
     "DistillOptions": "replay.distill",
     "DistillResult": "replay.distill",
+    "GateReport": "replay.gates",
+    "ManyComparison": "replay.comparing",
     "ManyResult": "replay.many",
     "ReplayOptions": "replay.replayer",
     "ReplayResult": "replay.result",
@@ -32,11 +36,14 @@ _NAMES = {
     "ShadowOptions": "replay.shadow",
     "ShadowResult": "replay.shadow",
     "Verdict": "replay.result",
+    "compare_many": "replay.comparing",
     "distill_run": "replay.distill",
     "read_case": "replay.case",
+    "read_gates": "replay.gates",
     "replay_many": "replay.many",
     "replay_run": "replay.replayer",
     "run_case": "replay.caserun",
+    "run_gates": "replay.gates",
     "shadow_run": "replay.shadow",
 }
 
@@ -44,6 +51,8 @@ __all__ = [
     "Comparison",
     "DistillOptions",
     "DistillResult",
+    "GateReport",
+    "ManyComparison",
     "ManyResult",
     "ReplayOptions",
     "ReplayResult",
@@ -51,12 +60,15 @@ __all__ = [
     "ShadowOptions",
     "ShadowResult",
     "Verdict",
+    "compare_many",
     "diff_runs",
     "distill_run",
     "read_case",
+    "read_gates",
     "replay_many",
     "replay_run",
     "run_case",
+    "run_gates",
     "shadow_run",
 ]
 

@@ -16,14 +16,15 @@ from pathlib import Path
 from replay.comparing.outcome import ManyComparison, PairOutcome, not_compared, worst_first
 from replay.comparing.pairing import CASE_LABELS, TRIAL_LABEL, Candidate, Pair, Pairing, pair_runs
 from replay.comparing.references import References, folder_of, read_references
-from replay.comparing.selection import Selection, choose_all
+from replay.comparing.selection import Selection, Selections, as_selections, choose_all
 from replay.comparing.work import Compared, PairWork, compare_in_store, compare_pairs
 from replay.many.reading import Listed
 from replay.many.workers import WorkerLost, Workers
 from tracekit.canonical import JsonValue, json_text, parse_json
+from tracekit.configuration import store_path
 from tracekit.errors import UsageError
 from tracekit.events import RunRow
-from tracekit.store import RunQuery, Store
+from tracekit.store import RunQuery, Store, open_store
 from tracekit.store.places import is_database
 from tracekit.store.queries import quoted
 
@@ -50,10 +51,10 @@ class Selected:
 
 
 def compare_many(
-    baseline: Sequence[Selection],
-    candidate: Sequence[Selection],
+    baseline: Selections,
+    candidate: Selections,
     *,
-    store: Store,
+    store: Store | str | Path | None = None,
     references: References | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
@@ -61,9 +62,9 @@ def compare_many(
     """Pair the runs of two selections by task and input, and compare every pair.
 
     Args:
-        baseline: The expectation; the runs that any of these means.
+        baseline: The expectation, such as ``tag=v6``; of several, the runs that any means.
         candidate: What is compared with it.
-        store: Where they are.
+        store: The store, or its path; default ``$TRACEKIT_STORE``, else ``.tracekit``.
         references: Other trajectories that are accepted; default those kept beside the store.
         jobs: Worker processes; default one a core, none for few pairs or a DuckDB file.
         progress: Called now and then, in this thread.
@@ -73,15 +74,17 @@ def compare_many(
         UsageError: a side is empty, or a run is on both.
     """
     began = time.perf_counter()
-    accepted = references or read_references(folder_of(store.path))
-    selected = pair_selected(baseline, candidate, store=store, references=accepted)
+    opened = store if not isinstance(store, str | Path | None) else open_store(store_path(store))
+    accepted = references or read_references(folder_of(opened.path))
+    sides = as_selections(baseline), as_selections(candidate)
+    selected = pair_selected(*sides, store=opened, references=accepted)
     pairing = selected.pairing
     work = [_work(pair, accepted) for pair in pairing.pairs]
-    found = _compare(work, store, jobs=_jobs(jobs, work, store), progress=progress)
+    found = _compare(work, opened, jobs=_jobs(jobs, work, opened), progress=progress)
     return ManyComparison(
         baseline=selected.baseline,
         candidate=selected.candidate,
-        store=str(store.path),
+        store=str(opened.path),
         outcomes=worst_first(found.outcomes),
         baseline_only=pairing.baseline_only,
         candidate_only=pairing.candidate_only,

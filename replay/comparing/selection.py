@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from tracekit.canonical import parse_json
@@ -73,7 +73,24 @@ class Selection:
         return all(said.get(name) == version for name, version in self.versions.items())
 
 
-def parse_selection(text: str, *, moment: ReadMoment) -> Selection:
+Selections = str | Selection | Sequence[str | Selection]
+"""One, or several of which any may hold."""
+
+
+def iso_moment(text: str) -> datetime:
+    """Read a time in ISO 8601; without a zone it is UTC.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no time such as 2026-11-30T12:00") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def parse_selection(text: str, *, moment: ReadMoment = iso_moment) -> Selection:
     """Read one selection; ``moment`` reads its times.
 
     Raises:
@@ -91,6 +108,16 @@ def parse_selection(text: str, *, moment: ReadMoment) -> Selection:
             f"{text!r}: {odd!r} is no condition, and ids do not go with conditions", hint=_help()
         )
     return _of_conditions(text, parts, moment)
+
+
+def as_selections(given: Selections) -> list[Selection]:
+    """Read what is given as text; leave what is a selection.
+
+    Raises:
+        UsageError: a text is none.
+    """
+    listed = [given] if isinstance(given, str | Selection) else given
+    return [parse_selection(one) if isinstance(one, str) else one for one in listed]
 
 
 def choose_all(store: Store, selections: Sequence[Selection]) -> list[RunRow]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from replay.comparing import Selection, pair_selected
 from replay.comparing.bulk import Selected
 from replay.comparing.pairing import Pairing
-from replay.comparing.selection import choose_all
+from replay.comparing.selection import Selections, as_selections, choose_all
 from replay.gates.comparable import check_comparable, mixed
 from replay.gates.evidence import Evidence, MeasuredPair
 from replay.gates.file import GateFile
@@ -17,9 +18,10 @@ from replay.gates.outcome import GateOutcome, GateReport
 from replay.gates.wording import counted
 from replay.metrics import DEFINITIONS, RunMeasures, measure, read_measured
 from replay.stats import Sample, effective
+from tracekit.configuration import store_path
 from tracekit.errors import TracekitError, UsageError
 from tracekit.events import RunRow
-from tracekit.store import Store
+from tracekit.store import Store, open_store
 
 Progress = Callable[[int, int], None]
 _ALL_THERE = "every run of the baseline has a candidate"
@@ -29,40 +31,41 @@ _NO_PAIRING = Pairing(())
 def run_gates(
     gates: GateFile,
     *,
-    candidate: Sequence[Selection],
-    baseline: Sequence[Selection] = (),
-    store: Store,
+    candidate: Selections,
+    baseline: Selections = (),
+    store: Store | str | Path | None = None,
     progress: Progress | None = None,
 ) -> GateReport:
     """Judge the runs of ``candidate``, where gates compare against those of ``baseline``.
 
     Args:
         gates: What must hold.
-        candidate: The runs of what is to be released.
+        candidate: The runs of what is to be released, such as ``tag=v7``.
         baseline: The runs of what it is compared with.
-        store: Where they are.
+        store: The store, or its path; default ``$TRACEKIT_STORE``, else ``.tracekit``.
         progress: Called with the number of runs measured, and of all, in this thread.
 
     Raises:
         UsageError: a side is empty, or a gate compares and there is no baseline.
         NotComparable: the runs differ in what must be equal.
     """
+    opened = store if not isinstance(store, str | Path | None) else open_store(store_path(store))
     if gates.needs_pairs and not baseline:
         name = next(gate.name for gate in gates.gates if gate.rule.needs_pairs)
         raise UsageError(f"{name!r} compares, and there is no baseline", hint="give --baseline")
-    selected = _selected(baseline, candidate, store)
+    selected = _selected(as_selections(baseline), as_selections(candidate), opened)
     notes = list(mixed(selected.rows[1], "candidate"))
     if gates.needs_pairs:
         notes += mixed(selected.rows[0], "baseline")
-        notes += check_comparable(selected, store, gates.expect_differs)
-    evidence, repeats = _measured(selected, store, needs=gates.needs_pairs, progress=progress)
+        notes += check_comparable(selected, opened, gates.expect_differs)
+    evidence, repeats = _measured(selected, opened, needs=gates.needs_pairs, progress=progress)
     notes += _notes_of_repeats(repeats)
     outcomes = judge(gates, evidence)
     if gates.needs_pairs and selected.pairing.baseline_only:
         outcomes = (*outcomes, _missing(gates, selected))
     return GateReport(
         path=gates.path,
-        store=str(store.path),
+        store=str(opened.path),
         baseline=selected.baseline or None,
         candidate=selected.candidate,
         outcomes=outcomes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from replay.comparing import (
     Candidate,
     compare_many,
     pair_runs,
+    parse_selection,
 )
 from replay.comparing.references import folder_of, read_references
 from tests.diff.many_runs import kept, made, select
@@ -56,6 +58,11 @@ def test_conditions_must_all_hold_and_selections_are_joined(tmp_path: Path) -> N
         "tag=gpt,limit=1": ["replayed"],
         "one,bot": ["one", "both"],
     }
+
+
+def test_a_time_without_a_zone_is_utc() -> None:
+    chosen = parse_selection("since=2026-11-30T12:00")
+    assert chosen.query.since == datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 
 def test_a_value_may_hold_equals_signs_and_escaped_commas() -> None:
@@ -145,7 +152,7 @@ def test_a_run_of_which_nothing_is_known_is_listed() -> None:
 
 
 def test_pairs_are_compared_grouped_and_what_has_no_partner_is_listed(store: Store) -> None:
-    found = compare_many([select("tag=v6")], [select("tag=v7")], store=store)
+    found = compare_many("tag=v6", "tag=v7", store=store.path)
 
     assert found.counts == {"different": 1, "not compared": 0, "same": 1}
     assert (found.different, found.same) == (True, False)
@@ -261,6 +268,8 @@ def test_all_the_same_exits_with_0_and_a_run_left_over_with_2(store: Store) -> N
         (("--candidate", "tag=v6"), "--baseline is not"),
         (("old-same",), "two runs are needed"),
         (("old-same", "new-same", *SIDES), "--baseline or --candidate is given too"),
+        ((*SIDES, "--full"), "are for two runs that are named"),
+        (("old-same", "new-same", "--jobs", "2"), "--jobs and --references are for many runs"),
         (("--baseline", "tag=none", "--candidate", "tag=v7"), "no runs match the baseline"),
         (("--baseline", "since=never", "--candidate", "tag=v7"), "'never' is no time"),
     ],

@@ -81,6 +81,8 @@ def diff(
     if baseline or candidate:
         if old is not None:
             raise UsageError("runs are named, and --baseline or --candidate is given too")
+        if old_name or new_name or full:
+            raise UsageError("--old-name, --new-name and --full are for two runs that are named")
         raise SystemExit(
             compare_selected(
                 baseline, candidate, store=store, references=references, jobs=jobs,
@@ -91,6 +93,8 @@ def diff(
         raise UsageError(
             "two runs are needed", hint="give OLD and NEW, or --baseline SELECT --candidate SELECT"
         )
+    if jobs is not None or (references is not None and not accept):
+        raise UsageError("--jobs and --references are for many runs, or --accept")
     from replay.diff import diff as compare  # heavy, and only this command needs it
     from replay.diff import names_for
     from tracekit.cli.text import json_report
