@@ -44,13 +44,13 @@ _PATIENCE_S = 420
 def measure() -> list[Line]:
     """Measure ours and theirs, each against R in the same process."""
     lines = [_ours()]
-    python, told = _environment()
+    python, told = environment()
     for name in _NAMES:
         lines.append(_theirs(python, name) if python else Line(f"  {name}", told))
     return [Line("200 B in, 1 KB out, as published: R", "", 1.0), *lines]
 
 
-def _environment() -> tuple[Path | None, str]:
+def environment() -> tuple[Path | None, str]:
     """Make their environment where it is not there yet; give its Python, or why there is none."""
     python, ready = _PLACE / "bin" / "python", _PLACE / ".ready"
     if ready.exists() and ready.read_text("utf-8") == _PINS.read_text("utf-8"):

@@ -7,7 +7,7 @@ first in every layer; nothing depends on that but the number of questions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +28,14 @@ _NAMES = {
 }
 
 
-def likely_first(parts: list[Any], value_of: Callable[[Any], JsonValue], needles: Needles) -> Any:
+def likely_first(values: dict[Any, JsonValue], needles: Needles) -> list[Any]:
     """Put the parts first that hold what flowed into the offending call."""
-    return sorted(parts, key=lambda part: not trees.holds_one_of(value_of(part), needles))
+    return sorted(values, key=lambda part: not trees.holds_one_of(values[part], needles))
+
+
+def holding(values: dict[Any, JsonValue], needles: Needles) -> list[Any]:
+    """The parts that hold what flowed into the offending call."""
+    return [part for part, value in values.items() if trees.holds_one_of(value, needles)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class Steps:
     def parts(self, whole: Draft) -> Sequence[Hashable]:
         """Numbers of the decisions."""
         numbers = sorted({*whole.numbers, *(whole.seen[f.id] for f in whole.case.observations)})
-        return list(likely_first(numbers, lambda number: _of_step(whole, number), self.needles))
+        return likely_first({n: _of_step(whole, n) for n in numbers}, self.needles)
 
     def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
         """Leave decisions out."""
@@ -66,8 +71,11 @@ class Observations:
 
     def parts(self, whole: Draft) -> Sequence[Hashable]:
         """Their ids."""
-        names = [fixture.id for fixture in whole.case.observations]
-        return list(likely_first(names, lambda name: _shown(whole, name), self.needles))
+        return likely_first(self._values(whole), self.needles)
+
+    def likely(self, whole: Draft) -> Collection[Hashable]:
+        """Those that hold what flowed."""
+        return holding(self._values(whole), self.needles)
 
     def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
         """Leave observations out."""
@@ -77,6 +85,9 @@ class Observations:
     def label(self, whole: Draft, part: Hashable) -> str:
         """Name the observation."""
         return f"observation {part}"
+
+    def _values(self, whole: Draft) -> dict[str, JsonValue]:
+        return {fixture.id: _shown(whole, fixture.id) for fixture in whole.case.observations}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +108,10 @@ class ScriptedCalls:
             if decision.message is not None:
                 found.append((number, "message"))
         return found
+
+    def likely(self, whole: Draft) -> Collection[Hashable]:
+        """Decisions that hold one thing: they are steps, which were asked about before."""
+        return [part for part in self.parts(whole) if isinstance(part, tuple) and part[1] is None]
 
     def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
         """Leave calls out."""
@@ -281,16 +296,22 @@ class Subtrees:
 
     def parts(self, whole: Draft) -> Sequence[Hashable]:
         """Place of the value and pointer in it."""
-        found: list[tuple[tuple[Place, str], JsonValue]] = []
+        return likely_first(self._values(whole), self.needles)
+
+    def likely(self, whole: Draft) -> Collection[Hashable]:
+        """Those that hold what flowed."""
+        return holding(self._values(whole), self.needles)
+
+    def _values(self, whole: Draft) -> dict[tuple[Place, str], JsonValue]:
+        found: dict[tuple[Place, str], JsonValue] = {}
         for slot in whole.slots():
             required = _required(whole, slot)
             for depth, pointer, node in trees.nodes(slot.value):
                 if self.depth not in (None, depth) or (depth == 1 and not slot.may_vanish):
                     continue
                 if not trees.is_required(slot.value, pointer, required):
-                    found.append(((slot.place, pointer), node))
-        values = dict(found)
-        return list(likely_first([part for part, _ in found], values.__getitem__, self.needles))
+                    found[slot.place, pointer] = node
+        return found
 
     def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
         """Leave subtrees out."""
@@ -318,16 +339,20 @@ class Texts:
 
     def parts(self, whole: Draft) -> Sequence[Hashable]:
         """Place of the value, pointer of the text, number of the piece."""
-        found: list[tuple[tuple[Place, tuple[str, int]], str]] = []
+        return likely_first(self._values(whole), self.needles)
+
+    def likely(self, whole: Draft) -> Collection[Hashable]:
+        """Those that hold what flowed."""
+        return holding(self._values(whole), self.needles)
+
+    def _values(self, whole: Draft) -> dict[tuple[Place, tuple[str, int]], JsonValue]:
+        found: dict[tuple[Place, tuple[str, int]], JsonValue] = {}
         for slot in whole.slots():
             for pointer, text in trees.texts(slot.value):
                 split = pieces.SPLITTERS[self.kind](text)
                 if len(split) > 1 or (split and slot.may_vanish):
-                    found += [
-                        ((slot.place, (pointer, at)), piece) for at, piece in enumerate(split)
-                    ]
-        values = dict(found)
-        return list(likely_first([part for part, _ in found], values.__getitem__, self.needles))
+                    found |= {(slot.place, (pointer, at)): p for at, p in enumerate(split)}
+        return found
 
     def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
         """Leave pieces out; where something must be left, the first piece is."""

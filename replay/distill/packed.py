@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from replay.distill import trees
 from replay.distill.draft import Draft, Place, Slot
-from replay.distill.layers import Needles, by_slot, likely_first, named
+from replay.distill.layers import Needles, by_slot, holding, likely_first, named
 from tracekit import jsontree
 from tracekit.canonical import JsonValue, json_text, parse_json
 from tracekit.errors import InvalidJson
@@ -32,13 +32,19 @@ class Packed:
 
     def parts(self, whole: Draft) -> Sequence[Hashable]:
         """Place of the value, pointer of the text, pointer in what it holds."""
-        found: list[tuple[tuple[Place, tuple[str, str]], JsonValue]] = []
+        return likely_first(self._values(whole), self.needles)
+
+    def likely(self, whole: Draft) -> Collection[Hashable]:
+        """Those that hold what flowed."""
+        return holding(self._values(whole), self.needles)
+
+    def _values(self, whole: Draft) -> dict[tuple[Place, tuple[str, str]], JsonValue]:
+        found: dict[tuple[Place, tuple[str, str]], JsonValue] = {}
         for slot, pointer, text in _texts(whole):
             for depth, inner, node in trees.nodes(unpacked(text)):
                 if self.depth in (None, depth):
-                    found.append(((slot.place, (pointer, inner)), node))
-        values = dict(found)
-        return list(likely_first([part for part, _ in found], values.__getitem__, self.needles))
+                    found[slot.place, (pointer, inner)] = node
+        return found
 
     def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
         """Leave them out of the texts."""

@@ -1,20 +1,23 @@
 """How a thing of parts gets smaller, whatever the parts are and whatever the failure is.
 
-``keep_needed`` asks for the shortest prefix of the parts that still fails: its last part is needed,
-what follows is not. k needed parts among n cost about k·log2(n) questions, and each answer that
+``keep_needed`` lets a ``search`` find the parts of one layer that are needed; each answer that
 counts was really given, so a failure that is not monotone costs time but never truth. ``prove``
-then removes every single part that is left, in vain.
+then leaves out every single part that is left, in vain; what the search has asked in passing is not
+asked again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from itertools import islice
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from replay.distill.problem import Problem
+from replay.distill.search import Search, begin, foreseen
 
 T = TypeVar("T")
+W = TypeVar("W", contravariant=True)
 E = TypeVar("E")
 
 
@@ -33,6 +36,22 @@ class Layer(Protocol[T]):
 
     def label(self, whole: T, part: Hashable) -> str:
         """What a reader calls the part."""
+
+
+@runtime_checkable
+class Needing(Protocol[W]):
+    """A layer that knows which of its parts cannot be without others."""
+
+    def needs(self, whole: W) -> Mapping[Hashable, Collection[Hashable]]:
+        """Part → parts before it without which it is not valid."""
+
+
+@runtime_checkable
+class Guessing(Protocol[W]):
+    """A layer with a guess at which of its parts matter."""
+
+    def likely(self, whole: W) -> Collection[Hashable]:
+        """Parts that are needed if the guess is right, and no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,53 +84,42 @@ class SequenceLayer(Generic[E]):
 
 
 def keep_needed(problem: Problem[T], layer: Layer[T]) -> None:
-    """Drop the parts that the failure can do without, as many at once as can be."""
-    whole = problem.best
-    parts = list(layer.parts(whole))
-    kept: list[Hashable] = []
-    rest = parts
+    """Drop the parts that the failure can do without, as many at once as can be.
 
-    def holds(length: int) -> bool:
-        staying = {*kept, *rest[:length]}
-        return problem.consider(layer.without(whole, [p for p in parts if p not in staying]))
-
-    dense = False
-    while rest and (dense or not holds(0)):
-        needed = _shortest(len(rest), holds, from_the_end=dense)
-        dense = needed == len(rest)
-        if needed:
-            kept.append(rest[needed - 1])
-        rest = rest[: max(0, needed - 1)]
-
-
-def _shortest(length: int, holds: Holds, *, from_the_end: bool) -> int:
-    """The length of the shortest prefix that holds; all of it does.
-
-    Where needed parts lie close together, the next one is looked for at the end first; only then
-    may it be that nothing at all is needed.
+    What the layer guesses is asked about first; where it is wrong, that costs one question.
     """
-    low, high = (-1 if from_the_end else 0), length
-    step = 1
-    while from_the_end and high - step > low:
-        if not holds(high - step):
-            low = high - step
-            break
-        high -= step
-        step *= 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    whole = problem.best
+    everything = list(layer.parts(whole))
+    likely = set(layer.likely(whole)) if isinstance(layer, Guessing) else set()
+    named = [part for part in everything if part in likely]
+    parts, sure = everything, len(named) == len(everything)
+    if named and len(named) < len(everything):
+        others = [part for part in everything if part not in likely]
+        sure = problem.consider(layer.without(whole, others))
+        parts = named if sure else named + others
+
+    def candidate(places: Sequence[int]) -> T:
+        staying = {parts[place] for place in places}
+        return layer.without(whole, [part for part in everything if part not in staying])
+
+    search = begin(len(parts), needs=_places(layer, whole, parts), likely=sure)
+    while not search.over:
+        problem.foresee(map(candidate, _next(search, problem.workers)))
+        search = search.after(fails=problem.consider(candidate(search.question)))
 
 
-class Holds(Protocol):
-    """Whether the prefix of this length still fails."""
+def _next(search: Search, workers: int) -> Iterator[tuple[int, ...]]:
+    return foreseen(search, 2 * workers) if workers > 1 else iter(())
 
-    def __call__(self, length: int, /) -> bool:
-        """Ask."""
+
+def _places(
+    layer: Layer[T], whole: T, parts: Sequence[Hashable]
+) -> Mapping[int, Collection[int]] | None:
+    if not isinstance(layer, Needing):
+        return None
+    at = {part: place for place, part in enumerate(parts)}
+    needs = layer.needs(whole)
+    return {at[part]: [at[o] for o in needs.get(part, ()) if o in at] for part in parts}
 
 
 def prove(problem: Problem[T], layers: Sequence[Layer[T]]) -> tuple[Proof, ...]:
@@ -127,11 +135,24 @@ def _needed_parts(problem: Problem[T], layers: Sequence[Layer[T]]) -> Iterable[P
     """Yield what cannot be left out; None, as the last, where something could be."""
     for layer in layers:
         whole = problem.best
-        for part in layer.parts(whole):
+        parts = _single(layer, whole)
+        for place, part in enumerate(parts):
+            if problem.workers > 1:
+                coming = islice(parts, place, place + 2 * problem.workers)
+                problem.foresee(layer.without(whole, [other]) for other in coming)
             if problem.consider(layer.without(whole, [part])):
                 yield None
                 return
             yield Proof(layer.name, part, layer.label(whole, part))
+
+
+def _single(layer: Layer[T], whole: T) -> Sequence[Hashable]:
+    """The parts that can be left out alone: no other is invalid without them."""
+    parts = layer.parts(whole)
+    if not isinstance(layer, Needing):
+        return parts
+    needed = {other for others in layer.needs(whole).values() for other in others}
+    return [part for part in parts if part not in needed]
 
 
 def reduce(

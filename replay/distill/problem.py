@@ -2,14 +2,17 @@
 
 A pass proposes, the problem decides: only what fails in the same way becomes the new best, so the
 best is valid at any moment, whoever interrupts. No pass sees the failure itself. Answers are kept
-by the candidate's key, since asking the same again may cost money.
+by the candidate's key, since asking the same again may cost money; those of earlier sittings count
+as known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+from replay.distill.parallel import Ahead
 
 T = TypeVar("T")
 
@@ -24,6 +27,17 @@ class Budget:
 
     calls: int | None = None
     seconds: float | None = None
+    usd: float | None = None
+
+
+class Answers(Protocol):
+    """Answers that outlive a reduction."""
+
+    def get(self, key: Hashable) -> bool | None:
+        """What was answered once; None where it never was."""
+
+    def keep(self, key: Hashable, *, fails: bool) -> None:
+        """Keep an answer before anything is built on it."""
 
 
 def _itself(candidate: object) -> Hashable:
@@ -39,9 +53,12 @@ class Problem(Generic[T]):
         fails: Whether a candidate fails in the same way.
         key: What makes two candidates the same one.
         size: What makes a candidate smaller; fewer is smaller.
-        budget: Bounds on calls and time.
+        budget: Bounds on calls, time and money.
         clock: Seconds, for the time bound.
+        spent: Dollars that the questions have cost so far, for that bound.
         progress: Told of each call.
+        answers: What was answered in earlier sittings, and where answers are kept.
+        ahead: Workers that answer what may be asked next.
     """
 
     def __init__(
@@ -53,7 +70,10 @@ class Problem(Generic[T]):
         key: Callable[[T], Hashable] = _itself,
         budget: Budget | None = None,
         clock: Callable[[], float] | None = None,
+        spent: Callable[[], float] | None = None,
         progress: Callable[[Problem[T]], None] | None = None,
+        answers: Answers | None = None,
+        ahead: Ahead[T] | None = None,
     ) -> None:
         self.best = start
         self.calls = 0
@@ -65,14 +85,27 @@ class Problem(Generic[T]):
         self._key = key
         self._budget = budget or Budget()
         self._clock = clock
+        self._spent = spent
         self._began = clock() if clock else 0.0
         self._progress = progress
+        self._answers = answers
+        self._ahead = ahead
         self._known: dict[Hashable, bool] = {key(start): True}
 
     @property
     def size(self) -> int:
         """How big the best is."""
         return self._size(self.best)
+
+    @property
+    def workers(self) -> int:
+        """How many questions can be asked at once."""
+        return self._ahead.workers if self._ahead else 1
+
+    @property
+    def wasted(self) -> int:
+        """How many questions were asked ahead whose answers nobody wanted."""
+        return self._ahead.unused if self._ahead else 0
 
     def consider(self, candidate: T) -> bool:
         """Take ``candidate`` as the new best if it is smaller and still fails.
@@ -85,22 +118,73 @@ class Problem(Generic[T]):
         self.best = candidate
         return True
 
-    def _ask(self, candidate: T) -> bool:
-        key = self._key(candidate)
-        if key in self._known:
-            self.cached += 1
-            return self._known[key]
+    def foresee(self, candidates: Iterable[T]) -> None:
+        """Begin to answer what may be asked next, the likeliest first, as far as workers are free.
+
+        Nothing depends on it but the time that it takes.
+        """
+        if self._ahead is None:
+            return
+        for candidate in candidates:
+            if not self._ahead.free or self._is_spent():
+                return
+            key = self._key(candidate)
+            if self._size(candidate) < self.size and self._recalled(key) is None:
+                self._ahead.start(key, candidate)
+
+    def sample(self, candidate: T) -> bool:
+        """Ask about ``candidate`` once more, whatever was answered before.
+
+        Raises:
+            Spent: the budget does not allow it.
+        """
         self._check_budget()
         self.calls += 1
         answer = self._fails(candidate)
+        if self._progress is not None:
+            self._progress(self)
+        return answer
+
+    def take(self, candidate: T) -> None:
+        """Make ``candidate`` the best, which was sampled often enough."""
+        self.best = candidate
+
+    def key_of(self, candidate: T) -> Hashable:
+        """What makes two candidates the same one."""
+        return self._key(candidate)
+
+    def _ask(self, candidate: T) -> bool:
+        key = self._key(candidate)
+        recalled = self._recalled(key)
+        if recalled is not None:
+            self.cached += 1
+            return recalled
+        self._check_budget()
+        self.calls += 1
+        answer = self._ahead.answer(key, candidate) if self._ahead else self._fails(candidate)
+        if self._answers is not None:
+            self._answers.keep(key, fails=answer)
         self._known[key] = answer
         if self._progress is not None:
             self._progress(self)
         return answer
 
+    def _recalled(self, key: Hashable) -> bool | None:
+        known = self._known.get(key)
+        return self._answers.get(key) if known is None and self._answers is not None else known
+
+    def _is_spent(self) -> bool:
+        """Whether nothing more may be asked ahead."""
+        if self._budget.calls is None:
+            return False
+        asked = self._ahead.unused if self._ahead else 0
+        return self.calls + asked >= self._budget.calls
+
     def _check_budget(self) -> None:
-        calls, seconds = self._budget.calls, self._budget.seconds
+        calls, seconds, usd = self._budget.calls, self._budget.seconds, self._budget.usd
         if calls is not None and self.calls >= calls:
             raise Spent(f"{calls} {'candidate was' if calls == 1 else 'candidates were'} allowed")
         if seconds is not None and self._clock and not self._clock() - self._began < seconds:
             raise Spent(f"{seconds:g} seconds were allowed")
+        if usd is not None and self._spent and not self._spent() < usd:
+            raise Spent(f"{usd:g} USD were allowed")

@@ -36,7 +36,7 @@ def test_without_their_packages_the_others_are_named_and_not_measured(
 ) -> None:
     ours = Line("  tracekit", "1 us", 1.0)
     monkeypatch.setattr(peers, "_ours", lambda: ours)
-    monkeypatch.setattr(peers, "_environment", lambda: (None, "not measured"))
+    monkeypatch.setattr(peers, "environment", lambda: (None, "not measured"))
 
     lines = peers.measure()
 
