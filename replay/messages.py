@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 from replay.isolation.protocol import ProtocolError
 from replay.matching import Answer
 from tracekit.canonical import JsonValue, json_text
+from tracekit.canonical.plain import Plain
 from tracekit.contract import EFFECTS
 from tracekit.events import Effect
 from tracekit.redact import Redactor
@@ -40,7 +41,8 @@ def announced(message: Mapping[str, Any]) -> Announced:
         call = Announced._make(message["call"])
     except TypeError:
         raise ProtocolError("a call with other fields than a call has") from None
-    texts = type(message.get("argument")) is str and type(message.get("contract", "")) is str
+    argument = type(message.get("argument"))  # no message that came through a pipe holds a Plain
+    texts = (argument is str or argument is Plain) and type(message.get("contract", "")) is str
     sound = texts and tuple(map(type, call)) == _TYPES
     if (
         not sound

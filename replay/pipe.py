@@ -86,6 +86,7 @@ class PipeAnswerer:
         self._script = script
         self._conditions = conditions.current()
         self._told: set[str] = set()
+        self._near = getattr(channel, "near", False)
 
     @property
     def sink(self) -> PipeSink | None:
@@ -129,7 +130,7 @@ class PipeAnswerer:
                 untold.at_ns,
                 contract,
             ),
-            "argument": untold.argument.decode(),
+            "argument": untold.argument if self._near else untold.argument.data.decode(),
         }
         if contract not in self._told:
             message["contract"] = untold.contract.data.decode()
@@ -142,7 +143,8 @@ class PipeAnswerer:
     ) -> guard.Outcome:
         match answer["do"]:
             case "return":
-                return guard.Served(_value(answer), fields, told=answer.get("told") is True)
+                value = _value(answer, shared=self._near)
+                return guard.Served(value, fields, told=answer.get("told") is True)
             case "raise":
                 return _failed(_error(answer), fields, stream=question.stream)
             case "execute":
@@ -202,10 +204,13 @@ class PipeAnswerer:
         raise NotRecorded(reason)  # where the parent answers all the same
 
 
-def _value(answer: Mapping[str, Any]) -> object:
+def _value(answer: Mapping[str, Any], *, shared: bool = True) -> object:
+    """Give the value of an answer; one that came through a pipe is nobody else's."""
     types = answer.get("types")
     value: JsonValue = answer["value"]
-    return decode(Encoded(value, types)) if types else copy_json(value)
+    if types:
+        return decode(Encoded(value, types))
+    return copy_json(value) if shared else value
 
 
 def _failed(

@@ -24,6 +24,7 @@ from tracekit.canonical import (
     digest_bytes,
     parse_json,
 )
+from tracekit.canonical.plain import Plain
 from tracekit.contract import Contract
 from tracekit.conversations import Conversations, KeptPrompt
 from tracekit.errors import InvalidJson
@@ -37,7 +38,7 @@ from tracekit.events import (
     RunBegun,
     RunEnded,
 )
-from tracekit.keeping import keep_plain
+from tracekit.keeping import keep_plain, kept_whole
 from tracekit.prompts import hash_prompt
 from tracekit.redact import Redactor, Scope
 from tracekit.sink import Sink
@@ -65,6 +66,7 @@ class Scribe:
 
     def __post_init__(self) -> None:
         self._began_ns = conditions.now_ns()
+        self._ours = f'"run_id":"{self.run_id}","trace_id":"{self.trace_id}",'
         self._end: RunEnded | None = None
         self._prompts = Conversations()
         self.ledger = Ledger(self.sink)
@@ -175,7 +177,7 @@ class Scribe:
     # --- calls that are answered ------------------------------------------------------------------
 
     def begin_call(
-        self, call: Announced, argument: str, contract: str | None
+        self, call: Announced, argument: str | Plain, contract: str | None
     ) -> tuple[JsonValue, str]:
         """Write that a call began; return its arguments, redacted, and their digest.
 
@@ -189,17 +191,24 @@ class Scribe:
                 self._learn(call.contract, contract)
             except ValueError as error:
                 raise ProtocolError("a call with a contract that is none") from error
+        value, plain = self._argument(argument)
+        said = {"actor": call.actor, "effect": call.effect, "contract": call.contract}
+        self._put_later(call, "begun", 0, said, "argument", plain)
+        return value, plain[0]
+
+    def _argument(self, argument: str | Plain) -> tuple[JsonValue, tuple[str, Blob]]:
+        """Read arguments and keep what is not secret of them; a `Plain` holds none."""
+        if not isinstance(argument, str):
+            return parse_json(argument.data), kept_whole(argument)
         try:
             value = parse_json(argument)
         except InvalidJson as error:
             raise ProtocolError("a call whose arguments are not JSON") from error
         plain = keep_plain(value, self.redactor, Scope())
-        if plain is None:
-            value = self.redactor.redact(value).value
-            plain = _named(value)
-        said = {"actor": call.actor, "effect": call.effect, "contract": call.contract}
-        self._put_later(call, "begun", 0, said, "argument", plain)
-        return value, plain[0]
+        if plain is not None:
+            return value, plain
+        value = self.redactor.redact(value).value
+        return value, _named(value)
 
     def end_call(
         self, call: Announced, value: JsonValue, *, after_ns: int, fields: Mapping[str, Any]
@@ -233,8 +242,8 @@ class Scribe:
         writer, seq = self.sink.stamp()
         line = (
             f'{self._head(call.kind, half, said)}"writer":"{writer}","seq":{seq},'
-            f'"timestamp_ns":{at_ns},"run_id":"{self.run_id}","trace_id":"{self.trace_id}",'
-            f'"span_id":"{call.span_id}","parent_span_id":"{call.parent_span_id}",'
+            f'"timestamp_ns":{at_ns},{self._ours}"span_id":"{call.span_id}",'
+            f'"parent_span_id":"{call.parent_span_id}",'
             f'"{side}":{{"digest":"{digest}","blob":"{blob.digest}"}}}}\n'
         )
         needed = call.contract if half == "begun" else None

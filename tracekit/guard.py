@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tracekit.canonical.plain import Plain
 from tracekit.contract import Contract
 from tracekit.errors import ReplayInProgress, WriteBlocked
 from tracekit.events import Blob
@@ -26,7 +27,7 @@ class Untold:
     """The begin of a call that is not recorded yet: whoever answers the call records it."""
 
     at_ns: int
-    argument: bytes
+    argument: Plain
     """The arguments as JSON, plain and without a secret."""
     contract: Blob
 

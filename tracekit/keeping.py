@@ -18,7 +18,7 @@ from tracekit.canonical import (
     json_bytes,
     parse_json,
 )
-from tracekit.canonical.plain import read_plain
+from tracekit.canonical.plain import Plain, read_plain
 from tracekit.conversations import KeptPrompt
 from tracekit.events import Blob, ContentState, Payload
 from tracekit.limits import NO_LIMITS, Limits, StoreMeter, cut, only_digest
@@ -155,9 +155,14 @@ def keep_plain(
     plain = read_plain(value)
     if plain is None or not redactor.finds_nothing(plain, secrets):
         return None
-    data, canonical = plain.data, plain.canonical
-    if keeper is not None and not keeper.keeps_whole(len(data)):
+    if keeper is not None and not keeper.keeps_whole(len(plain.data)):
         return None
+    return kept_whole(plain)
+
+
+def kept_whole(plain: Plain) -> tuple[str, Blob]:
+    """What is kept of a value as it is: its digest, and its bytes."""
+    data, canonical = plain.data, plain.canonical
     name = digest_bytes(data)
     digest = name if canonical == data else digest_bytes(canonical)
     return digest, Blob(name, "application/json", data)

@@ -18,7 +18,7 @@ import orjson
 
 from tracekit import conditions, configuration, guard, otel
 from tracekit.canonical import digest_bytes
-from tracekit.canonical.plain import read_plain
+from tracekit.canonical.plain import Plain, read_plain
 from tracekit.contract import Contract
 from tracekit.events import Blob
 from tracekit.interruption import pass_on
@@ -111,7 +111,7 @@ class Prepared:
         return Step(recorder, operation, outcome)
 
 
-def _plainly(value: object, recorder: Recorder, operation: Operation) -> bytes | None:
+def _plainly(value: object, recorder: Recorder, operation: Operation) -> Plain | None:
     """Write a value that is kept as it is; None for any other."""
     redactor = recorder.redactor
     try:
@@ -121,7 +121,7 @@ def _plainly(value: object, recorder: Recorder, operation: Operation) -> bytes |
     except Exception as error:  # noqa: BLE001  # a stack that is full: the general way counts it
         pass_on(error)
         return None
-    return plain.data if recorder.keeper.keeps_whole(len(plain.data)) else None
+    return plain if recorder.keeper.keeps_whole(len(plain.data)) else None
 
 
 def _head(fact: str, fields: Mapping[str, Any]) -> str:

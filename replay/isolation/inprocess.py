@@ -155,6 +155,9 @@ class InProcess:
 class _LocalChannel:
     """Hands messages to the parent's side in the same process. Thread-safe."""
 
+    near = True
+    """What was found out about a value on that side need not be found out on this one."""
+
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._lock = threading.RLock()

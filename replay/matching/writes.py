@@ -16,6 +16,7 @@ class WritesSoFar:
     def __init__(self) -> None:
         self._writes: dict[str, Touches] = {}
         self._seen: dict[Touches, Line] = {}
+        self._now: dict[Touches, WriteSet] = {}
 
     def add(self, name: str, contract: Contract | None) -> None:
         """Count a write; ``name`` is the event of the recorded one, or says that there is none."""
@@ -24,13 +25,18 @@ class WritesSoFar:
         for resources, seen in self._seen.items():
             if share(touches, resources):
                 seen.add(name)
+                self._now.pop(resources, None)
 
     def seen_by(self, contract: Contract | None) -> WriteSet:
         """Return the writes that share a resource with a tool."""
         resources = None if contract is None else contract.touches
+        now = self._now.get(resources)
+        if now is not None:
+            return now
         if resources not in self._seen:
             self._seen[resources] = Line(
                 name for name, touches in self._writes.items() if share(touches, resources)
             )
         seen = self._seen[resources]
-        return seen.first(len(seen))
+        self._now[resources] = now = seen.first(len(seen))
+        return now
