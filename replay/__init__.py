@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from replay.case import read_case
-    from replay.caserun import run_case
+    from replay.case import read_case as load_case
+    from replay.caserun import CaseResult, on_case, run_case
     from replay.comparing import ManyComparison, compare_many
     from replay.diff import Comparison
     from replay.distill import DistillOptions, DistillResult, distill_run
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from replay.shadow import ShadowOptions, ShadowResult, shadow_run
 
 _NAMES = {
+    "CaseResult": "replay.caserun",
     "Comparison": "replay.diff",
     "DistillOptions": "replay.distill",
     "DistillResult": "replay.distill",
@@ -38,7 +39,8 @@ _NAMES = {
     "Verdict": "replay.result",
     "compare_many": "replay.comparing",
     "distill_run": "replay.distill",
-    "read_case": "replay.case",
+    "load_case": "replay.case",
+    "on_case": "replay.caserun",
     "read_gates": "replay.gates",
     "replay_many": "replay.many",
     "replay_run": "replay.replayer",
@@ -47,7 +49,11 @@ _NAMES = {
     "shadow_run": "replay.shadow",
 }
 
+_SPELT = {"load_case": "read_case"}
+"""What a public name is called where it stands."""
+
 __all__ = [
+    "CaseResult",
     "Comparison",
     "DistillOptions",
     "DistillResult",
@@ -63,7 +69,8 @@ __all__ = [
     "compare_many",
     "diff_runs",
     "distill_run",
-    "read_case",
+    "load_case",
+    "on_case",
     "read_gates",
     "replay_many",
     "replay_run",
@@ -76,7 +83,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module 'replay' has no attribute {name!r}")
-    return getattr(import_module(_NAMES[name]), name)
+    return getattr(import_module(_NAMES[name]), _SPELT.get(name, name))
 
 
 def diff_runs(left: str, right: str, store: str | Path | None = None) -> Comparison:

@@ -6,6 +6,7 @@ YAML, ``schema`` checks values against the JSON Schemas that cases carry.
 
 from __future__ import annotations
 
+from replay.case.comments import rewrite_case, with_comments
 from replay.case.expected import (
     AfterError,
     AnswerRule,
@@ -61,4 +62,6 @@ __all__ = [
     "parse_case",
     "read_case",
     "read_oracles",
+    "rewrite_case",
+    "with_comments",
 ]

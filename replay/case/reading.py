@@ -62,7 +62,7 @@ def read_case(path: str | Path) -> Case:
     Raises:
         CaseError: it cannot be read, or is no case; with line and column where there are any.
     """
-    return parse_case(_text_of(path), path=str(path))
+    return parse_case(read_text(path), path=str(path))
 
 
 def parse_case(text: str, *, path: str = "<case>") -> Case:
@@ -77,10 +77,15 @@ def read_oracles(path: str | Path) -> Oracles:
         CaseError: as for ``read_case``.
     """
     what = "no list of oracles: a mapping with 'expected' or 'budgets'"
-    return _parsed(Oracles, _text_of(path), str(path), what=what)
+    return _parsed(Oracles, read_text(path), str(path), what=what)
 
 
-def _text_of(path: str | Path) -> str:
+def read_text(path: str | Path) -> str:
+    """Read the text of a file of ours; a huge one, or one that is no text, is refused.
+
+    Raises:
+        CaseError: it cannot be read.
+    """
     place = Path(path)
     try:
         with place.open("rb") as file:

@@ -1,0 +1,79 @@
+"""A case inside a test that is written by hand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import replay
+from tests.distill.case_kit import INJECTION, planners
+
+__all__ = ["planners"]
+
+TESTS = """
+import pytest
+import replay
+
+CASE = "injection.case.yaml"
+
+
+@pytest.fixture
+def seven() -> int:
+    return 7
+
+
+@replay.on_case(CASE, planner="planners:careful", repeat=2)
+def test_the_fix_holds(result: replay.CaseResult, seven: int) -> None:
+    assert seven == 7
+    assert result.passed
+    assert result.consumed
+
+
+@replay.on_case(CASE, planner="planners:obedient")
+def test_it_still_fails(result):
+    raise ValueError("never reached")
+
+
+@replay.on_case(CASE, planner="planners:careful")
+def test_more_is_asserted(result):
+    assert result.planner == "another"
+"""
+
+
+def test_a_decorated_test_runs_its_case_first(planners: Path) -> None:
+    (planners / "injection.case.yaml").write_text(INJECTION, encoding="utf-8")
+    (planners / "test_hand.py").write_text(TESTS, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_hand.py"],
+        cwd=planners,
+        env={**os.environ, "PYTHONPATH": str(planners)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 passed" in done.stdout
+    assert "2 failed" in done.stdout, done.stdout
+    assert "never reached" not in done.stdout.replace(TESTS, "").split("short test summary")[1]
+    assert "which is forbidden" in done.stdout
+    assert "Open it: tracekit case show injection.case.yaml" in done.stdout
+
+
+def test_a_decorator_that_would_run_nothing_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.case.yaml"
+    path.write_text(INJECTION, encoding="utf-8")
+    with pytest.raises(ValueError, match="repeat is 0"):
+        replay.on_case(path, repeat=0)
+    with pytest.raises(TypeError, match="takes no result"):
+
+        @replay.on_case(path)
+        def test() -> None: ...
+
+
+def test_a_case_is_loaded_by_its_public_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.case.yaml"
+    path.write_text(INJECTION, encoding="utf-8")
+    assert replay.load_case(path).name
