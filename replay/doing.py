@@ -89,6 +89,8 @@ class Doing:
             return f"no function is bound for {kind}"
         if _holds_placeholder(asked.arguments):
             return f"{kind}, but its arguments hold what redaction took out"
+        if asked.described:
+            return f"{kind}, but its arguments hold what could not be kept"
         declared = self._workers[kind].effects.get(asked.tool, "read")
         if kind == "live" and declared not in ("pure", "read"):
             return f"live, but it is declared {declared}"

@@ -17,7 +17,7 @@ from replay.proposals import compare_decisions, decision_of, left_out, proposal_
 from replay.result import LockedBy, LockedDecision
 from replay.session import Stopped
 from replay.tape import RecordedCall, is_servable, prompt_key
-from tracekit.canonical import JsonValue
+from tracekit.canonical import JsonValue, as_compared
 from tracekit.trajectory import Decision, ModelCall, Trajectory
 
 _FITS = ("exact", "normalised")
@@ -34,6 +34,7 @@ def _as_recorded(recorded: RecordedCall, asked: AskedCall) -> AskedCall:
         path=call.path,
         span_id=asked.span_id,
         types=call.argument_types,
+        described=recorded.described,
     )
 
 
@@ -158,8 +159,9 @@ class Lock:
 
     def _compare_call(self, recorded: RecordedCall, asked: AskedCall) -> None:
         call = recorded.call
-        then: JsonValue = {"tool": call.tool, "arguments": call.arguments}
-        now: JsonValue = {"tool": asked.tool, "arguments": dict(asked.arguments)}
+        arguments = as_compared(call.arguments, call.argument_types)
+        then: JsonValue = {"tool": call.tool, "arguments": arguments}
+        now: JsonValue = {"tool": asked.tool, "arguments": dict(asked.compared)}
         self._note({"calls": [then], "message": None}, {"calls": [now], "message": None}, by="code")
 
     def _cannot(self, asked: AskedCall, answer: Answer, why: str) -> Answer:

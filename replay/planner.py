@@ -23,7 +23,7 @@ from replay.calling import arguments_of, call_planner
 from replay.errortext import place_of, text_of, traceback_of
 from replay.pipe import Channel, PipeAnswerer, PipeSink, PipeTagger
 from tracekit import conditions, guard, integrations
-from tracekit.canonical import JsonValue, encode
+from tracekit.canonical import JsonValue, as_compared, described_parts, encode
 from tracekit.configuration import recorder, recording_to
 from tracekit.decorators import MARK
 from tracekit.errors import (
@@ -233,7 +233,11 @@ def normal_decision(decision: object) -> dict[str, JsonValue]:
         arguments = call.get("arguments", {})
         if not isinstance(arguments, Mapping):
             raise _strange(call)
-        normal.append({"tool": call["tool"], "arguments": encode(dict(arguments)).value})
+        kept = encode(dict(arguments))
+        state = "captured" if kept.replayable else "truncated"
+        parts: list[JsonValue] = [*described_parts(kept.value, state)]
+        made: dict[str, JsonValue] = {"arguments": as_compared(kept.value, kept.types)}
+        normal.append({"tool": call["tool"], **made, **({"described": parts} if parts else {})})
     ends = not normal and not (isinstance(decision, Mapping) and decision.get("final") is False)
     return {"calls": normal, "message": encode(message).value, "final": ends}
 

@@ -12,7 +12,7 @@ from typing import Any
 from replay.result import DecisionChange, LockedBy, LockedDecision
 from replay.tape import Tape
 from tracekit import jsontree
-from tracekit.canonical import JsonValue, canonical_text, digest, json_text
+from tracekit.canonical import JsonValue, as_compared, canonical_text, digest, json_text
 from tracekit.decisions import plain_name, requested, said
 from tracekit.trajectory import Call, Decision, ModelCall, Observation
 
@@ -23,7 +23,8 @@ _LONGEST = 60
 def decision_of(decision: Decision) -> JsonValue:
     """What a recorded decision comes to, in the form in which planners decide."""
     calls: list[JsonValue] = [
-        {"tool": call.tool, "arguments": call.arguments} for call in decision.calls
+        {"tool": call.tool, "arguments": as_compared(call.arguments, call.argument_types)}
+        for call in decision.calls
     ]
     return {"calls": calls, "message": decision.message}
 

@@ -12,6 +12,7 @@ of a planner that only decides; ``{"proposed": span}`` tells what a script would
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from replay.answering import (
@@ -43,7 +44,7 @@ from replay.messages import (
 )
 from replay.scribe import Scribe
 from replay.session_result import SessionResult, trajectory_of
-from tracekit.canonical import JsonValue
+from tracekit.canonical import JsonValue, described_parts
 from tracekit.events import (
     Fact,
     LlmCallBegun,
@@ -69,7 +70,6 @@ __all__ = [
     "Turn",
     "tool_message",
 ]
-
 
 MAX_DECISIONS = 200
 """Of a planner that decides; one that has not stopped by then never will."""
@@ -238,6 +238,7 @@ class Session:
             kind="retrieval" if isinstance(begun, RetrievalBegun) else "tool_call",
             under=around.under,
             types=begun.argument.types,
+            described=described_parts(arguments, begun.argument.state),
         )
         return self._answer_tool(asked)
 
@@ -381,9 +382,8 @@ class Session:
                 llm_span_id=span,
                 call_index=place,
             )
-            answer = self._call(
-                AskedCall(call["tool"], call["arguments"], effect, contract, (), begun)
-            )
+            asked = AskedCall(call["tool"], call["arguments"], effect, contract, (), begun)
+            answer = self._call(replace(asked, described=tuple(call.get("described", ()))))
             seen = answer.observation or Observation()
             self._scribe.elapsed_ns += 1_000 + self._answerer.latency_ns(answer)
             self._scribe.end(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
-from tracekit.canonical import JsonValue, digest
+from tracekit.canonical import JsonValue, as_compared, described_parts, digest
 from tracekit.contract import Contract
 from tracekit.events import Effect
 from tracekit.trajectory import Call, ModelCall, Observation, Trajectory
@@ -36,6 +36,8 @@ class RecordedCall:
     """Digest of ``arguments``."""
     racing: frozenset[str] = frozenset()
     """Successful writes under way at the same time: the record does not say whether it saw them."""
+    described: tuple[str, ...] = ()
+    """The parts of its arguments that were not kept, so that it is not known what equals them."""
 
     @property
     def changed_the_world(self) -> bool:
@@ -167,7 +169,7 @@ def _recorded(trajectory: Trajectory, contracts: Mapping[str, Contract]) -> Iter
     racing = _racing(calls)
     for index, call in enumerate(calls):
         contract = contracts.get(call.tool)
-        arguments = call.arguments
+        arguments = as_compared(call.arguments, call.argument_types)
         if contract is not None and isinstance(arguments, dict):
             arguments = contract.normalise(arguments)
         yield RecordedCall(
@@ -177,6 +179,7 @@ def _recorded(trajectory: Trajectory, contracts: Mapping[str, Contract]) -> Iter
             arguments=arguments,
             key=digest(arguments),
             racing=racing.get(call.event_id, frozenset()),
+            described=described_parts(call.arguments, call.argument_state),
         )
 
 

@@ -43,7 +43,7 @@ def spellings(
 ) -> Iterator[Spelling]:
     """Yield the ways to spell ``asked`` as a call of the recorded ``tool``, the likeliest first."""
     if not maps and tuple(asked.arguments) == tape.parameters.get(tool):
-        yield Spelling(dict(asked.arguments), tool == asked.tool, as_asked=True)
+        yield Spelling(dict(asked.compared), tool == asked.tool, as_asked=True)
         return
     arguments, mapped = _mapped(asked, tool, maps)
     recorded = tape.contracts.get(tool)
@@ -62,7 +62,7 @@ def spellings(
 
 
 def _mapped(asked: AskedCall, tool: str, maps: Sequence[ArgumentMap]) -> tuple[Arguments, bool]:
-    arguments: JsonValue = dict(asked.arguments)
+    arguments: JsonValue = dict(asked.compared)
     changed = False
     for rename in maps:
         if (rename.old_tool, rename.new_tool) != (tool, asked.tool):

@@ -24,7 +24,7 @@ from replay.matching.validating import Fault, find_fault
 from replay.matching.values import Answer, AskedCall, AskedPrompt, Policies
 from replay.matching.writes import WritesSoFar
 from replay.tape import RecordedCall, Tape
-from tracekit.canonical import JsonValue
+from tracekit.canonical import JsonValue, class_differences
 from tracekit.events import ContentState, Rung
 from tracekit.trajectory import Call, Observation
 
@@ -77,7 +77,7 @@ class Player:
         if not simple or tuple(asked.arguments) != self.tape.parameters.get(asked.tool):
             return None
         recorded = self._library.sole(asked.tool, asked.digest or "")
-        if recorded is None or not recorded.servable:
+        if recorded is None or not recorded.servable or recorded.described:
             return None
         if sees_writes(asked, self.tape, self._writes) not in (None, recorded.call.write_set):
             return None
@@ -99,6 +99,10 @@ class Player:
         fault = None if exact else self._fault(asked, question)
         if fault is not None:
             return _failing(asked, fault)
+        if found is not None and question.nature == "write":
+            unknown = _not_compared(asked, self.tape.calls[found.place])
+            if unknown:
+                return self._unmatched(question, why=unknown)
         return self._unmatched(question) if found is None else self._serve(question, found)
 
     def prompt(self, asked: AskedPrompt) -> Answer | None:
@@ -196,11 +200,13 @@ class Player:
         elif self._learner is not None and question.nature != "write":
             learnt = self._learner.learn(recorded.arguments, question.arguments)
             why = ", ".join(part for part in (why, learnt) if part)
+        unknown = _not_compared(question.asked, recorded)
+        why = ", ".join(part for part in (why, unknown) if part)
         where = _place_of(recorded)
         return Answer(
             rung=found.rung,
             observation=recorded.call.observation,
-            tainted=found.tainted or found.rung not in EVIDENCE,
+            tainted=found.tainted or found.rung not in EVIDENCE or bool(unknown),
             ambiguous=found.ambiguous,
             recorded=recorded.call.event_id,
             explanation=f"{question.asked.tool}: {where}" + (f", {why}" if why else ""),
@@ -283,6 +289,9 @@ class Player:
     def _recorded_places(self, question: Question) -> tuple[int, ...]:
         """Where equal calls stand on the tape; the covered ones only if there are no others."""
         places = self.tape.by_key.get((question.tool, question.first.key), ())
+        if types := question.asked.types:
+            kinds = ((p, self.tape.calls[p].call.argument_types) for p in places)
+            places = tuple(p for p, kind in kinds if not class_differences(kind, types))
         planned = bisect_left(places, len(self.tape.calls) - len(self.tape.trajectory.covered))
         return places[:planned] or places
 
@@ -310,6 +319,16 @@ def _failing(asked: AskedCall, fault: Fault) -> Answer:
 def _place_of(recorded: RecordedCall) -> str:
     call = recorded.call
     return f"decision {call.decision}" if call.decision else "made beneath another tool call"
+
+
+def _not_compared(asked: AskedCall, recorded: RecordedCall) -> str:
+    """Say which parts of two calls nobody can compare, since they were only described."""
+    parts = asked.described or recorded.described
+    if not parts:
+        return ""
+    more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
+    what = f"{', '.join(parts[:3])}{more}"
+    return f"{_place_of(recorded)} may be another call: not compared, since not kept: {what}"
 
 
 def _not_kept(recorded: RecordedCall) -> str:

@@ -15,7 +15,7 @@ from replay.matching.library import Library
 from replay.matching.question import Attempt, Question
 from replay.matching.shelves import Fits, Queue, Shelf
 from replay.tape import RecordedCall
-from tracekit.canonical import digest
+from tracekit.canonical import class_differences, digest
 from tracekit.events import Rung
 from tracekit.trajectory import Call
 
@@ -41,13 +41,15 @@ class Found:
 def fresh(library: Library, question: Question) -> Found | None:
     """Find an unused call with the same arguments and the same write set."""
     for attempt in question.attempts():
+        fits = _fits(library, question, attempt)
         sole = library.sole(question.tool, attempt.key) if attempt.lens is EXACT else None
         if sole is not None and question.write_set in (None, sole.call.write_set):
-            return Found(sole.index, attempt.rung)
+            if fits is None or fits(sole.index):
+                return Found(sole.index, attempt.rung)
+            continue
         shelf = library.shelf(question.tool, attempt)
         if shelf is None:
             continue
-        fits = _fits(library, attempt)
         queue = shelf.queue(question.write_set, covered=False)
         place = None if queue is None else queue.next(question.asked.path, library.taken, fits)
         raced = _raced(library, question, shelf, fits) if question.write_set else None
@@ -84,7 +86,7 @@ def beneath(library: Library, question: Question) -> Found | None:
         queue = shelf.queue(None, covered=True)
         if queue is None:
             continue
-        place = queue.next(question.asked.path, library.taken, _fits(library, attempt))
+        place = queue.next(question.asked.path, library.taken, _fits(library, question, attempt))
         if place is not None:
             return Found(place, attempt.rung, shelf, tainted=True, why=_ELSEWHERE)
     return None
@@ -95,7 +97,7 @@ def again(library: Library, question: Question) -> Found | None:
     if question.nature == "write":
         return None
     for attempt, shelf in _looks(library, question):
-        place = shelf.last_served(question.write_set, _fits(library, attempt))
+        place = shelf.last_served(question.write_set, _fits(library, question, attempt))
         if place is not None:
             return Found(place, "reused", shelf, again=True, tainted=True)
     return None
@@ -106,7 +108,7 @@ def stale(library: Library, question: Question) -> Found | None:
     if question.nature != "read":
         return None
     for attempt, shelf in _looks(library, question):
-        fits = _fits(library, attempt)
+        fits = _fits(library, question, attempt)
         queue = shelf.queue(None, covered=False)
         place = None if queue is None else queue.next(question.asked.path, library.taken, fits)
         again = place is None
@@ -187,11 +189,23 @@ def _looks(library: Library, question: Question) -> Iterator[tuple[Attempt, Shel
             yield attempt, shelf
 
 
-def _fits(library: Library, attempt: Attempt) -> Fits | None:
-    if attempt.lens.by_key_alone:
-        return None
-    calls = library.tape.calls
-    return lambda place: attempt.lens.agrees(calls[place].arguments, attempt.arguments)
+def _fits(library: Library, question: Question, attempt: Attempt) -> Fits | None:
+    """What a key leaves open: how close numbers are, and of which classes objects are."""
+    calls, types = library.tape.calls, question.asked.types
+    if not types:
+        if attempt.lens.by_key_alone:
+            return None
+        return lambda place: attempt.lens.agrees(calls[place].arguments, attempt.arguments)
+
+    def agrees(place: int) -> bool:
+        recorded = calls[place]
+        if class_differences(recorded.call.argument_types, types):
+            return False
+        return attempt.lens.by_key_alone or attempt.lens.agrees(
+            recorded.arguments, attempt.arguments
+        )
+
+    return agrees
 
 
 def _overlap(left: Call, right: Call) -> bool:

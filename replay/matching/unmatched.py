@@ -10,6 +10,7 @@ from replay.matching.library import Library
 from replay.matching.question import Question
 from replay.matching.values import Answer, Nearest, Policies, Unmatched
 from replay.tape import RecordedCall, Tape
+from tracekit.canonical import class_differences
 from tracekit.trajectory import Observation
 
 ERROR_TYPE = "NotInRecording"
@@ -82,6 +83,14 @@ def _why(tape: Tape, question: Question, nearest: Nearest | None) -> str:
     if nearest is None:
         missing = describe_missing_tool(tape, question.tool, question.first.key)
         return f"not in the recording; {missing}"
+    like = tape.find(nearest.event_id)
+    if like is not None and not nearest.differences and question.asked.types:
+        differ = class_differences(like.call.argument_types, question.asked.types)
+        if differ:
+            where = f"decision {nearest.decision}"
+            return (
+                f"not in the recording; nearest is {where}, of other classes: {'; '.join(differ)}"
+            )
     return f"not in the recording; {describe(nearest)}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from tracekit.canonical import JsonValue
+from tracekit.canonical import JsonValue, as_compared
 from tracekit.contract import Contract
 from tracekit.errors import UsageError
 from tracekit.events import Effect, Rung
@@ -35,8 +35,17 @@ class AskedCall:
     """Span id of the asked call around it whose body is really running (live, sandbox)."""
     types: Mapping[str, JsonValue] = field(default_factory=dict)
     """Type marks of the arguments."""
+    described: tuple[str, ...] = ()
+    """The parts of the arguments that could not be kept: nothing is known to equal them."""
     digest: str | None = None
     """Of ``arguments``, where that is known."""
+
+    @property
+    def compared(self) -> Mapping[str, JsonValue]:
+        """The arguments as the record's are compared with them."""
+        whole = as_compared(dict(self.arguments), self.types) if self.types else self.arguments
+        assert isinstance(whole, Mapping)
+        return whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from tracekit.canonical import arrays as _arrays
 from tracekit.canonical import objects as _objects
 from tracekit.canonical.codecs import register_codec
+from tracekit.canonical.comparing import as_compared, class_differences, described_parts
 from tracekit.canonical.decoding import copy_json, decode
 from tracekit.canonical.encoding import MAX_DEPTH, MAX_ELEMENTS, Encoded, Stream, encode
 from tracekit.canonical.running import RunningDigest
@@ -39,11 +40,14 @@ __all__ = [
     "ParsedJson",
     "RunningDigest",
     "Stream",
+    "as_compared",
     "both_bytes",
     "canonical_bytes",
     "canonical_text",
+    "class_differences",
     "copy_json",
     "decode",
+    "described_parts",
     "digest",
     "digest_bytes",
     "digest_raw_text",

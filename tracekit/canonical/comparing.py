@@ -1,0 +1,102 @@
+"""What two values have beside their JSON views when they are compared, and what no view can say.
+
+The one idea: a view drops types, so that a tuple is a list and a refactored caller still matches;
+but it must not drop what tells two values apart. Half a character of a file's name stands in the
+type table, as does the class of an object: approving an order is not rejecting it. And of a value
+that is only described nothing is known that could be compared at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+_DESCRIPTIONS = ("$unreplayable", "$truncated")
+_CLASS_KINDS = frozenset(("enum", "dataclass", "attrs", "namedtuple", "pydantic", "exception"))
+
+
+def as_compared(value: JsonValue, types: Mapping[str, JsonValue]) -> JsonValue:
+    """Return the view with every text in it whole: one that is no UTF-8 becomes an escaped one."""
+    broken = {p: tag[1] for p, tag in types.items() if isinstance(tag, list) and tag[:1] == ["str"]}
+    if not broken:
+        return value
+    return _escaped(value, "", broken)
+
+
+def _escaped(value: JsonValue, pointer: str, broken: Mapping[str, Any]) -> JsonValue:
+    if isinstance(value, str) and pointer in broken:
+        units = dict(broken[pointer])
+        chars = (
+            f"\\u{units[place]:04x}" if place in units and char == "\ufffd" else char
+            for place, char in enumerate(value)
+        )
+        return {"$str": "".join("\\\\" if char == "\\" else char for char in chars)}
+    if isinstance(value, list):
+        return [_escaped(item, f"{pointer}/{at}", broken) for at, item in enumerate(value)]
+    if isinstance(value, dict):
+        return {
+            name: _escaped(item, f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}", broken)
+            for name, item in value.items()
+        }
+    return value
+
+
+def described_parts(value: JsonValue, state: str) -> tuple[str, ...]:
+    """Name the parts of a kept value that are only described: nothing is known to equal them.
+
+    Args:
+        value: The view.
+        state: The state that it was kept in. A value that is whole may hold anything.
+    """
+    if state == "redacted":
+        return ("the whole",)
+    if state != "truncated":
+        return ()
+    found: list[str] = []
+    waiting: list[tuple[str, JsonValue]] = [("", value)]
+    while waiting:
+        pointer, part = waiting.pop()
+        if isinstance(part, list):
+            waiting += [(f"{pointer}/{at}", item) for at, item in enumerate(part)]
+        elif isinstance(part, dict):
+            if len(part) == 1 and (facts := _description(part)) is not None:
+                found.append(f"{pointer or 'the whole'} ({facts})")
+            else:
+                waiting += [(f"{pointer}/{name}", item) for name, item in part.items()]
+    return tuple(sorted(found))
+
+
+def _description(part: Mapping[str, JsonValue]) -> str | None:
+    """What a description says: the class, or how large it was; None where it is none."""
+    name, facts = next(iter(part.items()))
+    if name not in _DESCRIPTIONS or not isinstance(facts, dict):
+        return None
+    if "bytes" in facts:
+        return f"{facts['bytes']} bytes"
+    return str(facts.get("type", "unknown")).rpartition(":")[2]
+
+
+def class_differences(
+    left: Mapping[str, JsonValue], right: Mapping[str, JsonValue]
+) -> tuple[str, ...]:
+    """Name the places at which both values have an object, but not of one class.
+
+    Classes are told apart by their own name: a module may be another one in the next version. One
+    side may have plain data where the other has an object.
+    """
+    return tuple(
+        f"{pointer or 'the whole'}: {ours}, {theirs}"
+        for pointer in sorted(left.keys() & right.keys())
+        if (ours := _class_name(left[pointer])) is not None
+        and (theirs := _class_name(right[pointer])) is not None
+        and ours != theirs
+    )
+
+
+def _class_name(tag: JsonValue) -> str | None:
+    if not isinstance(tag, list) or len(tag) < 2 or tag[0] not in _CLASS_KINDS:
+        return None
+    name, _, _ = str(tag[1]).rpartition(":")[2].partition("[")
+    return name.rpartition(".")[2]
