@@ -7,7 +7,7 @@ of metric, and that too few samples for an interval to be trusted are said to be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from replay.gates.grammar import Metric
@@ -63,6 +63,10 @@ def estimate(metric: Metric, samples: Sequence[Count], *, confidence: float) -> 
         parts = [(one.numerator, one.denominator) for one in samples]
         found = ratio_of(parts, confidence=confidence)
         none = None if found.value is not None else f"no {metric.definition.denominator}"
+        if metric.percent and found.value in (0, 1):
+            # All runs agree: drawing them anew shows nothing of what others may do.
+            share = Proportion(n if found.value else 0, n)
+            return Estimated(found.value, share.clopper_pearson(confidence=confidence), n)
         return Estimated(found.value, found.interval, n, few=few, why_none=none)
     found = mean_of([_value(one) for one in samples], confidence=confidence)
     return Estimated(found.value, found.interval, n, few=few)
@@ -89,7 +93,11 @@ def estimate_change(
             lost=found.lost, gained=found.gained, needed=found.needed,
         )  # fmt: skip
     if metric.definition.form == "ratio" and metric.quantile is None:
-        return _change_of_ratio(pairs, relative=relative, confidence=confidence)
+        found_ratio = _change_of_ratio(pairs, relative=relative, confidence=confidence)
+        if metric.percent and found_ratio.value == 0 and found_ratio.baseline in (0, 1):
+            interval = interval_of_difference(0, 0, n, confidence)  # all agree, as above
+            return replace(found_ratio, interval=interval, few=None)
+        return found_ratio
     values = [
         (one.numerator, two.numerator)
         if metric.quantile is not None

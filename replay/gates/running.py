@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from replay.comparing import Selection, pair_selected
 from replay.comparing.bulk import Selected
-from replay.comparing.pairing import Pairing
+from replay.comparing.pairing import Pair, Pairing
 from replay.comparing.selection import Selections, as_selections, choose_all
 from replay.gates.comparable import check_comparable, mixed
 from replay.gates.evidence import Evidence, MeasuredPair
@@ -17,6 +17,7 @@ from replay.gates.judging import judge
 from replay.gates.outcome import GateOutcome, GateReport
 from replay.gates.wording import counted
 from replay.metrics import DEFINITIONS, RunMeasures, measure, read_measured
+from replay.metrics.measuring import AnyGold
 from replay.stats import Sample, effective
 from tracekit.configuration import store_path
 from tracekit.errors import TracekitError, UsageError
@@ -34,6 +35,7 @@ def run_gates(
     candidate: Selections,
     baseline: Selections = (),
     store: Store | str | Path | None = None,
+    gold: AnyGold = None,
     progress: Progress | None = None,
 ) -> GateReport:
     """Judge the runs of ``candidate``, where gates compare against those of ``baseline``.
@@ -43,6 +45,7 @@ def run_gates(
         candidate: The runs of what is to be released, such as ``tag=v7``.
         baseline: The runs of what it is compared with.
         store: The store, or its path; default ``$TRACEKIT_STORE``, else ``.tracekit``.
+        gold: What runs are measured against, see ``replay.metrics.measure``; default their labels.
         progress: Called with the number of runs measured, and of all, in this thread.
 
     Raises:
@@ -58,7 +61,11 @@ def run_gates(
     if gates.needs_pairs:
         notes += mixed(selected.rows[0], "baseline")
         notes += check_comparable(selected, opened, gates.expect_differs)
-    evidence, repeats = _measured(selected, opened, needs=gates.needs_pairs, progress=progress)
+    pairs = selected.pairing.pairs if gates.needs_pairs else ()
+    ours, theirs = selected.rows
+    before = [ours[pair.baseline.run_id] for pair in pairs]
+    found = _measure(opened, [*before, *theirs.values()], gold, progress)
+    evidence, repeats = _evidence(pairs, theirs, found)
     notes += _notes_of_repeats(repeats)
     outcomes = judge(gates, evidence)
     if gates.needs_pairs and selected.pairing.baseline_only:
@@ -102,23 +109,16 @@ class _Repeats:
     example: tuple[str, str]
 
 
-def _measured(
-    selected: Selected, store: Store, *, needs: bool, progress: Progress | None
+def _evidence(
+    pairs: Sequence[Pair], candidate: Iterable[str], found: Mapping[str, RunMeasures]
 ) -> tuple[Evidence, list[_Repeats]]:
-    """Measure every run of the candidate, and those of the baseline that have a partner."""
-    pairs = selected.pairing.pairs if needs else ()
-    ours, theirs = selected.rows
-    before = [ours[pair.baseline.run_id] for pair in pairs]
-    rows = [*before, *theirs.values()]
-    found: dict[str, RunMeasures] = {}
-    for run_id, measures in _measure(store, rows):
-        found[run_id] = measures
-        if progress is not None:
-            progress(len(found), len(rows))
+    """Put the measures together, and find out which runs are samples."""
+    theirs = list(candidate)
     samples: set[str] = set()
     repeats = []
-    for side, chosen in (("baseline", before), ("candidate", list(theirs.values()))):
-        kept = effective(found[row.run_id].sample for row in chosen)
+    ours = [pair.baseline.run_id for pair in pairs]
+    for side, chosen in (("baseline", ours), ("candidate", theirs)):
+        kept = effective(found[run_id].sample for run_id in chosen)
         samples |= set(kept.kept)
         if kept.repeats:
             first = next(iter(kept.repeats.items()))
@@ -135,9 +135,18 @@ def _measured(
     return evidence, repeats
 
 
-def _measure(store: Store, rows: Sequence[RunRow]) -> Iterable[tuple[str, RunMeasures]]:
+def _measure(
+    store: Store, rows: Sequence[RunRow], gold: AnyGold, progress: Progress | None
+) -> dict[str, RunMeasures]:
+    found: dict[str, RunMeasures] = {}
     for run_id, run in read_measured(store, rows):
-        yield run_id, _unreadable(run_id, run) if isinstance(run, TracekitError) else measure(run)
+        if isinstance(run, TracekitError):
+            found[run_id] = _unreadable(run_id, run)
+        else:
+            found[run_id] = measure(run, gold=gold)
+        if progress is not None:
+            progress(len(found), len(rows))
+    return found
 
 
 def _unreadable(run_id: str, error: TracekitError) -> RunMeasures:

@@ -187,6 +187,18 @@ def test_runs_that_repeat_a_record_are_no_samples(tmp_path: Path) -> None:
     ]
 
 
+def test_a_reference_run_says_what_is_expected(store: Store, tmp_path: Path) -> None:
+    text = 'gates = ["tool_recall == 1", "excess_step_ratio == 0"]'
+    path = tmp_path / "gates.toml"
+    path.write_text(text, "utf-8")
+    arguments = ["gate", str(path), "--candidate", "new-3", "--store", str(store.path)]
+    found = {
+        gold: CliRunner().invoke(main, [*arguments, *gold]).exit_code
+        for gold in ((), ("--gold", "old-3"))
+    }
+    assert found == {(): 1, ("--gold", "old-3"): 0}
+
+
 def test_junit_and_markdown_say_what_the_table_says(store: Store, tmp_path: Path) -> None:
     text = 'expect_differs = ["prompt"]\ngates = ["unsafe_action_rate == 0", "steps <= 3"]'
     junit, summary = tmp_path / "gates.xml", tmp_path / "gates.md"

@@ -151,6 +151,16 @@ def test_cost_per_success_is_a_sum_over_a_sum() -> None:
     assert found.value == pytest.approx(-0.5)
 
 
+@pytest.mark.parametrize(("count", "said"), [(20, "inconclusive"), (200, "pass")])
+def test_rates_that_are_zero_in_every_run_are_no_surer_than_so_many_runs_can_be(
+    count: int, said: str
+) -> None:
+    level = runs(*(measured(f"r{n}", error_rate=(0.0, 8.0)) for n in range(count)))
+    assert verdict("error_rate <= 5%", level).verdict == said
+    change = pairs_of("error_rate", [(0.0, 8.0)] * count, [(0.0, 9.0)] * count)
+    assert verdict("error_rate_delta <= 5pp", change).verdict == said
+
+
 def test_a_cost_without_any_success_fails() -> None:
     evidence = pairs_of("cost_per_success", [(1.0, 1.0)] * 20, [(1.0, 0.0)] * 20)
     found = verdict("cost_per_success_delta <= 5%", evidence)

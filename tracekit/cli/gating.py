@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracekit.cli.comparing_many import SELECT_HELP, Bar, read_selections
+from tracekit.cli.measuring import gold_option, read_gold
 from tracekit.cli.options import (
     FINDING,
     NOTHING,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     metavar="SELECT",
     help="Runs to compare with, chosen in the same way; needed where a gate compares.",
 )
+@gold_option
 @click.option(
     "--junit",
     type=click.Path(dir_okay=False),
@@ -57,6 +59,7 @@ def gate(
     gates: str,
     candidate: tuple[str, ...],
     baseline: tuple[str, ...],
+    gold: tuple[str, ...],
     junit: str | None,
     markdown: str | None,
     store: str,
@@ -88,6 +91,7 @@ def gate(
             candidate=read_selections(candidate),
             baseline=read_selections(baseline),
             store=opened,
+            gold=read_gold(opened, gold),
             progress=bar.advance,
         )
     _write(report, junit=junit, markdown=markdown)

@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from tracekit.store import Store
 
 
+gold_option = click.option(
+    "--gold",
+    multiple=True,
+    metavar="RUN",
+    help="Measure runs of its task against this run, or all against a case file. Given again: "
+    "references of more tasks.",
+)
+
+
 @click.command()
 @click.argument("select", nargs=-1, metavar="SELECT...")
 @click.option(
@@ -34,13 +43,7 @@ if TYPE_CHECKING:
     help="Sort the runs by source, agent, task, status, tool, risk, tag, planner, or by a label, a "
     "version or tags such as difficulty:hard.",
 )
-@click.option(
-    "--gold",
-    multiple=True,
-    metavar="RUN",
-    help="Measure runs of its task against this run, or all against a case file. Given again: "
-    "references of more tasks.",
-)
+@gold_option
 @store_option
 @json_option
 @explained
@@ -66,7 +69,7 @@ def metrics(
     from tracekit.cli.text import json_report, visible
 
     opened = open_for_reading(store)
-    reference = _gold(opened, gold)
+    reference = read_gold(opened, gold)
     rows = choose_all(opened, read_selections(select) or [Selection("")])
     if not rows:
         raise UsageError("no run is meant", hint=f"{SELECT_HELP}; list runs with: tracekit runs")
@@ -88,8 +91,14 @@ def _read(store: Store, rows: list[RunRow]) -> Iterator[MeasuredRun]:
                 yield run
 
 
-def _gold(store: Store, given: tuple[str, ...]) -> AnyGold:
-    """Read what the runs are measured against: one case, or runs."""
+def read_gold(store: Store, given: tuple[str, ...]) -> AnyGold:
+    """Read what ``--gold`` names: one case, or reference runs.
+
+    Raises:
+        UsageError: a case and something else.
+        RunNotFound: a reference is no run.
+        CaseError: a file is no case.
+    """
     from replay.case import SUFFIX, read_case
     from replay.metrics import references
 
