@@ -259,9 +259,9 @@ class Session:
             raise Endless(f"the planner has not stopped after {MAX_CALLS:,} calls")
         answer = self._answerer.call(asked)
         self._asked[asked.span_id] = asked
-        self._answered.append(
-            Answered(asked.span_id, "call", asked.tool, dict(asked.arguments), asked.effect, answer)
-        )
+        effect, given = answer.effect or asked.effect, dict(asked.arguments)
+        step = Answered(asked.span_id, "call", asked.tool, given, effect, answer)
+        self._answered.append(step)
         self._take_note(asked.span_id, answer)
         if answer.rung == "stop":
             raise Stopped(answer.explanation)

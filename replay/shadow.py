@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from replay.answering import PromptAnswer, Stopped, Turn
 from replay.doing import Doing, Judgement
 from replay.isolation import Exit, InProcess, Isolate, Level, Limits, Wall
 from replay.matching import Answer, AskedCall, AskedPrompt, refusal
+from replay.matching.question import nature_of
 from replay.matching.unmatched import ERROR_TYPE
 from replay.matching.validating import find_fault
 from replay.models import LiveModel, Model, ModelUnavailable
@@ -292,7 +293,10 @@ class ShadowAnswers:
 
     def call(self, asked: AskedCall) -> Answer:
         """Judge a call, and answer that it was not executed, unless it may be answered for."""
-        contract = asked.contract or self._contracts.get(asked.tool)
+        like = self._contracts.get(asked.tool)
+        if like is not None and nature_of(asked.effect, like.effect) == "write":
+            asked = replace(asked, effect="unknown" if asked.effect == "unknown" else "write")
+        contract = asked.contract or like
         fault = find_fault(asked.tool, asked.arguments, contract, self._tape)
         if fault is not None:
             self._plan(asked, "fail", Judgement("deny", reason=fault.text), "not executed")

@@ -13,11 +13,12 @@ from collections import Counter
 
 from replay.matching import rungs
 from replay.matching.aliases import Aliases
+from replay.matching.binding import recorded_tool
 from replay.matching.explain import times
 from replay.matching.learning import Learner
 from replay.matching.library import Library
 from replay.matching.prompts import PromptPlayer
-from replay.matching.question import Question, ask, sees_writes
+from replay.matching.question import Question, ask, nature_of, sees_writes
 from replay.matching.rungs import Found
 from replay.matching.unmatched import answer_unmatched
 from replay.matching.validating import Fault, find_fault
@@ -25,7 +26,7 @@ from replay.matching.values import Answer, AskedCall, AskedPrompt, Policies
 from replay.matching.writes import WritesSoFar
 from replay.tape import RecordedCall, Tape
 from tracekit.canonical import JsonValue, class_differences
-from tracekit.events import ContentState, Rung
+from tracekit.events import ContentState, Effect, Rung
 from tracekit.trajectory import Call, Observation
 
 EVIDENCE: tuple[Rung, ...] = ("exact", "normalised")
@@ -126,12 +127,15 @@ class Player:
     def note_result(self, asked: AskedCall, observation: Observation) -> None:
         """Take note of what a call came back with that was simulated or really made."""
         recorded = self._waiting.pop(asked.span_id, None)
-        if observation.is_error or asked.effect in ("pure", "read"):
+        if observation.is_error or nature_of(asked.effect, self._known(asked)) != "write":
             return
         if recorded is not None and recorded.call.event_id in self.tape.counted_writes:
             self._writes.add(recorded.call.event_id, recorded.call.contract)
         else:
             self._writes.add(f"new {self._answers} {asked.span_id}", asked.contract)
+
+    def _known(self, asked: AskedCall) -> Effect | None:
+        return self.tape.effect(recorded_tool(asked, self.tape, self.policies.maps))
 
     def recount(self, was: Rung, now: Rung) -> None:
         """Count an answer on another rung: who was to make it could not."""

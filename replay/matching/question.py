@@ -92,7 +92,7 @@ def ask(
 ) -> Question:
     """Bind ``asked`` to the record."""
     tool = recorded_tool(asked, tape, policies.maps)
-    nature = _nature(asked.effect, tape.effect(tool))
+    nature = nature_of(asked.effect, tape.effect(tool))
     contract = tape.contracts.get(tool)
     return Question(
         asked=asked,
@@ -106,7 +106,7 @@ def ask(
 
 def sees_writes(asked: AskedCall, tape: Tape, writes: WritesSoFar) -> WriteSet:
     """The writes that a call would see, under its own name; None where that does not matter."""
-    nature = _nature(asked.effect, tape.effect(asked.tool))
+    nature = nature_of(asked.effect, tape.effect(asked.tool))
     return _write_set(asked.tool, nature, tape, writes)
 
 
@@ -114,7 +114,7 @@ def _write_set(tool: str, nature: Nature, tape: Tape, writes: WritesSoFar) -> Wr
     return writes.seen_by(tape.declared(tool)) if nature == "read" else None
 
 
-def _nature(asked: Effect, recorded: Effect | None) -> Nature:
+def nature_of(asked: Effect, recorded: Effect | None) -> Nature:
     """Take the more careful of two declarations; a declared effect replaces an unknown one."""
     if asked in ("write", "unknown") or recorded == "write":
         return "write"

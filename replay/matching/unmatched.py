@@ -54,6 +54,7 @@ def answer_unmatched(
         recorded=None if like is None else like.call.event_id,
         explanation=f"{question.asked.tool}: {said}" + (f" ({refusal})" if refusal else ""),
         nearest=nearest,
+        effect=question.effect,
     )
 
 

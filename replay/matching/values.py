@@ -152,3 +152,5 @@ class Answer:
     """``event_id`` of the recorded call whose observation it is, or would have been."""
     explanation: str = ""
     nearest: Nearest | None = None
+    effect: Effect | None = None
+    """What the call counts as; more than it was asked as where the record knows a write."""

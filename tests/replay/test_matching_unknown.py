@@ -173,3 +173,12 @@ def test_what_a_deciding_planner_proposes_is_as_exact() -> None:
     ]
     unknown: Any = normal_decision({"tool": "upload", "arguments": {"body": Sealed(4200)}})
     assert unknown["calls"][0]["described"] == ["/body (Sealed)"]
+
+
+@pytest.mark.parametrize("effect", ["read", "pure"])
+def test_a_tool_that_the_record_knows_to_write_counts_as_one_whatever_it_is_now(
+    effect: Effect,
+) -> None:
+    replay = player(record(call("refund", "write", amount=42)), live=frozenset({"refund"}))
+    answer = replay.call(AskedCall("refund", {"amount": 4200}, effect))
+    assert (answer.rung, answer.effect) == ("error", "write")
