@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from replay.diff.match import Match
 from replay.diff.model import TURN, Action, Divergence
+from replay.diff.rising import longest_rising
 from replay.diff.steps import Step, policy_of
 from tracekit.canonical import JsonValue
 from tracekit.trajectory import Trajectory
@@ -33,8 +34,9 @@ class Line:
 def lines_of(matches: Sequence[Match], left: Sequence[Step], right: Sequence[Step]) -> list[Line]:
     """Order the matches as the left did; what only the right has follows what it followed."""
     by_right = {match.right: match for match in matches if match.right is not None}
-    after = _following(by_right, right)
-    places = _places(matches, after, left, right)
+    rows = _in_step(matches)
+    after = _following(rows, right)
+    places = _places(rows, after, left, right)
     lines: list[Line] = []
     by_left = {match.left: match for match in matches if match.left is not None}
     for at in (None, *range(len(left))):
@@ -54,33 +56,43 @@ def _place(step: Step) -> float:
     return step.decision - 0.5 if step.kind == "turn" else float(step.decision)
 
 
-def _following(
-    by_right: Mapping[int, Match], right: Sequence[Step]
-) -> dict[int | None, list[Step]]:
-    """Group the steps of the right that stand nowhere on the left by the one that they follow."""
+def _in_step(matches: Sequence[Match]) -> dict[int, int]:
+    """Give the pairs that both runs recorded in one order, by the step of the right.
+
+    Others were permitted to change places: what stood beside them says nothing about the left.
+    """
+    pairs = sorted(
+        (match.left, match.right)
+        for match in matches
+        if match.left is not None and match.right is not None and not match.moved
+    )
+    rising = longest_rising([two for _, two in pairs])
+    return {two: one for at, (one, two) in enumerate(pairs) if at in rising}
+
+
+def _following(rows: Mapping[int, int], right: Sequence[Step]) -> dict[int | None, list[Step]]:
+    """Group the other steps of the right by the step of the left that they follow."""
     after: dict[int | None, list[Step]] = {}
     anchor: int | None = None
     for step in right:
-        match = by_right[step.index]
-        if match.left is None or match.moved:
-            after.setdefault(anchor, []).append(step)
+        if step.index in rows:
+            anchor = rows[step.index]
         else:
-            anchor = match.left
+            after.setdefault(anchor, []).append(step)
     return after
 
 
 def _places(
-    matches: Sequence[Match],
+    rows: Mapping[int, int],
     after: Mapping[int | None, Sequence[Step]],
     left: Sequence[Step],
     right: Sequence[Step],
 ) -> dict[int | None, float]:
     """Say where among the decisions of the left those steps of the right would stand."""
     together = {
-        right[match.right].decision: float(left[match.left].decision)
-        for match in reversed(matches)
-        if match.left is not None and match.right is not None and not match.moved
-        if left[match.left].kind != "turn"
+        right[two].decision: float(left[one].decision)
+        for two, one in sorted(rows.items(), reverse=True)
+        if left[one].kind != "turn"
     }
     places: dict[int | None, float] = {}
     for anchor, steps in after.items():

@@ -11,6 +11,8 @@ _DOT = re.compile(r"\.(?!\d+\D)")
 _NAME = 28
 """The longest name that a run is given in a comparison."""
 _TOO_SHORT = 3
+_WORDS = ("none", "both", "same", "left", "right", "neither")
+"""Names that a sentence would be misread with."""
 
 
 def names_for(left: Trajectory, right: Trajectory) -> tuple[str, str]:
@@ -36,11 +38,20 @@ def _telling(one: str, two: str) -> tuple[str, str]:
         start = max((dot + 1 for dot in dots if dot + 1 < start), default=0)
     parts = one[start : len(one) - end], two[start : len(two) - end]
     if dots or max(len(part) for part in parts) <= _NAME:
-        return _short_name(parts[0]), _short_name(parts[1])
+        return _name(one, start, end), _name(two, start, end)
     length = max(8, head + 4)
     if length > _NAME:
         return "…" + one[-8:], "…" + two[-8:]
     return one[:length], two[:length]
+
+
+def _name(whole: str, start: int, end: int) -> str:
+    """Name a run by a part of its id; with the part before it, if that alone misleads."""
+    name = _short_name(whole[start : len(whole) - end])
+    if name not in _WORDS or not start:
+        return name
+    before = max((found.end() for found in _DOT.finditer(whole, 0, start - 1)), default=0)
+    return whole[before:start] + name
 
 
 def _short_name(part: str) -> str:

@@ -200,7 +200,7 @@ def test_two_recorded_runs_are_called_by_what_tells_them_apart() -> None:
         "019ad3f0-aaaa-7bbb-8ccc-000000000001", "019ad3f0-aaaa-7bbb-8ccc-000000000002"
     ) == ("…00000001", "…00000002")
     long = "data.model.github.task_0.important_instructions.injection_task_0"
-    assert names("data.model.github.task_0.none", long) == ("none", "injection_task_0")
+    assert names("data.model.github.task_0.none", long) == ("task_0.none", "injection_task_0")
 
 
 def test_a_call_that_was_only_issued_otherwise_is_shown_once() -> None:
