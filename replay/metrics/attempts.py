@@ -50,10 +50,11 @@ class Attempts:
     def lines(self, *, seed: int = 0) -> Iterator[str]:
         """Write them as lines of text."""
         each = sorted({n for n, _ in self.tasks})
-        yield f"{len(self.tasks)} tasks, tried {' or '.join(map(str, each[:3]))} times each"
+        times = f"{each[0]} to {each[-1]}" if len(each) > 1 else str(each[0])
+        yield f"tasks tried several times: {len(self.tasks)}, attempts at each: {times}"
         for k in range(1, self.most + 1):
             one, every = self.pass_at(k, seed=seed), self.pass_hat(k, seed=seed)
-            yield f"  pass@{k} {_told(one)}   pass^{k} {_told(every)}   of {one.n} tasks"
+            yield f"  pass@{k:<2} {_told(one):24} pass^{k:<2} {_told(every):24} of {one.n}"
 
 
 def _told(found: Estimate) -> str:

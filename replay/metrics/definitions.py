@@ -27,6 +27,8 @@ class Definition:
     needs: str
     """Without this, it is n/a."""
     quantile: float | None = None
+    above_one: bool = False
+    """Whether a ratio in % may be more than 100."""
 
 
 def _of(*definitions: Definition) -> dict[str, Definition]:
@@ -92,6 +94,7 @@ DEFINITIONS = _of(
         "steps beyond those of the reference run",
         "steps of the reference run",
         "a reference run",
+        above_one=True,
     ),
     Definition(
         "budget_violation_rate", "share", "%", "lower",

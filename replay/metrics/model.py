@@ -100,9 +100,12 @@ class Measure:
     def interval(self, *, seed: int = 0) -> Interval | None:
         """Give the 95 % interval: Wilson's of shares of runs, else by drawing runs anew.
 
-        A rate of calls that is 0 or 1 in every run is bounded as if each run were one sample.
+        A rate of calls that is 0 or 1 in every run is bounded as if each run were one sample. There
+        is none of quantities that are all equal: they say nothing of how far others may lie.
         """
         tops = [one.numerator for one in self.samples]
+        if self.definition.form in ("mean", "quantile") and len(set(tops)) < 2:
+            return None
         match self.definition.form:
             case "share":
                 return Proportion(round(sum(tops)), len(tops)).wilson()
@@ -111,12 +114,18 @@ class Measure:
                 return quantile(tops, self.definition.quantile, seed=seed).interval
             case "mean":
                 return mean(tops, seed=seed).interval
+            case "ratio" if (agreed := self._agreed()) is not None:
+                return Proportion(agreed * len(tops), len(tops)).wilson()
             case "ratio":
                 parts = [(one.numerator, one.denominator) for one in self.samples]
-                if self.definition.unit == "%" and self.value in (0, 1):
-                    # All runs agree, so that drawing them anew shows nothing of what others may do.
-                    return Proportion(len(tops) if self.value else 0, len(tops)).wilson()
                 return ratio(parts, seed=seed).interval
+
+    def _agreed(self) -> int | None:
+        """Give the rate that every run has, where it is 0 or 1: drawing them anew shows nothing."""
+        if self.definition.unit != "%" or self.definition.above_one:
+            return None
+        rates = {one.value for one in self.samples}
+        return next((rate for rate in (0, 1) if rates == {rate}), None)
 
 
 @dataclass(frozen=True, slots=True)

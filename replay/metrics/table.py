@@ -61,7 +61,7 @@ class Metrics:
     def _lines(self, seed: int) -> Iterator[str]:
         count = len(self.whole.runs)
         more = f" ({len(self.repeats)} more only repeat one of them)" if self.repeats else ""
-        yield f"{count} runs{more}"
+        yield f"runs: {count}{more}"
         if not count:
             return
         yield from _table(self.whole, seed)
@@ -69,7 +69,7 @@ class Metrics:
             yield ""
             yield from self.attempts.lines(seed=seed)
         for bucket in self.buckets:
-            yield f"\n{self.by} {bucket.name}: {len(bucket.runs)} runs"
+            yield f"\n{self.by} {bucket.name}, runs: {len(bucket.runs)}"
             yield from _table(bucket, seed)
         if self.missing:
             yield "\nn/a"

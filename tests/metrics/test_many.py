@@ -71,7 +71,7 @@ def test_cost_per_success_without_any_success_is_not_known_rather_than_free() ->
 def test_no_runs_have_no_metrics() -> None:
     found = measure_many([])
     assert all(one.value is None for one in found.whole.measures.values())
-    assert found.as_text() == "0 runs"
+    assert found.as_text() == "runs: 0"
 
 
 def test_intervals_are_those_of_the_statistics() -> None:
@@ -86,6 +86,20 @@ def test_intervals_are_those_of_the_statistics() -> None:
     # All six calls are valid: three runs that agree are bounded as three samples.
     assert measures["valid_action_rate"].interval() == Proportion(3, 3).wilson()
     assert measures["tokens"].interval() is None
+    # Equal quantities say nothing of how far others lie.
+    assert measure_many(RUNS[:2]).whole.measures["calls"].interval() is not None
+    assert measure_many(RUNS[:1]).whole.measures["calls"].interval() is None
+    twice = [replace(RUNS[0], run_id=name) for name in "xy"]
+    assert measure_many(twice).whole.measures["calls"].interval() is None
+
+
+def test_a_ratio_that_may_be_more_than_all_is_not_bounded_as_a_share() -> None:
+    long = [run(read("a"), read("b"), read("c"), run_id=str(n)) for n in range(4)]
+    measure = measure_many(long, gold=run(read("a"))).whole.measures["excess_step_ratio"]
+    interval = measure.interval()
+    assert (measure.value, measure.numerator, measure.denominator) == (1, 8, 8)
+    assert interval is not None
+    assert (interval.low, interval.high) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +139,7 @@ def test_replays_that_repeat_their_record_are_counted_once_and_listed() -> None:
     found = measure_many([*RUNS, *again])
     assert dict(found.repeats) == {"r1": "a", "r2": "a"}
     assert values(found, "task_success") == [(0.5, 1, 2)]
-    assert found.as_text().startswith("3 runs (2 more only repeat one of them)")
+    assert found.as_text().startswith("runs: 3 (2 more only repeat one of them)")
 
 
 def test_each_run_is_measured_against_the_reference_of_its_task() -> None:
@@ -168,7 +182,7 @@ def test_attempts_at_one_task_give_pass_at_k_and_pass_hat_k() -> None:
         pytest.approx(1 / 2), pytest.approx((1 / 3 + 0) / 2), 0,
     ]  # fmt: skip
     assert found.attempts.pass_at(4).value is None
-    assert "2 tasks, tried 3 times each" in found.as_text()
+    assert "tasks tried several times: 2, attempts at each: 3" in found.as_text()
 
 
 def test_another_agent_or_another_attack_is_another_task() -> None:
