@@ -21,9 +21,9 @@ from replay.diff.steps import Declared, Step
 from replay.diff.table import ADD, PAIR, REMOVE, Move, solve
 from replay.diff.windows import EDGE, Detours, Gap
 
-_MANY = 4_000_000
+MANY = 4_000_000
 """Of longer rows, the letters that occur once on either side are paired first."""
-_BITS = 1_000_000_000
+BITS = 1_000_000_000
 """Of so many bits may the search for a common subsequence make use."""
 _MOST = 0.8
 """Where more than this share has no equal in order, there is little to take for granted."""
@@ -119,7 +119,7 @@ class _Aligner:
     def _gaps(self) -> list[Gap]:
         """List the stretches between equal steps of an alignment that is easily found."""
         ours, theirs = self._left.letters, self._right.letters
-        if len(ours) * len(theirs) > _MANY:
+        if len(ours) * len(theirs) > MANY:
             blocks = _common(ours, theirs)
         else:
             blocks = list(LCSseq.editops(ours, theirs).as_matching_blocks())
@@ -151,7 +151,7 @@ def _common(ours: Sequence[str], theirs: Sequence[str]) -> list[MatchingBlock]:
     found: list[MatchingBlock] = []
     row = column = 0
     for one, two in [*anchors, (len(ours), len(theirs))]:
-        if row < one and column < two and (one - row) * (two - column) <= _BITS:
+        if row < one and column < two and (one - row) * (two - column) <= BITS:
             for block in LCSseq.editops(ours[row:one], theirs[column:two]).as_matching_blocks():
                 found.append(MatchingBlock(block.a + row, block.b + column, block.size))
         if one < len(ours):

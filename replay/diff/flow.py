@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"-?[\d.]+")
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 """What stands in JSON text as it is."""
 _LONGEST = 300
-_QUICKLY = 2_000_000
+QUICKLY = 2_000_000
 """Values times characters: so much is looked through before anything is taken apart."""
 
 
@@ -62,7 +62,7 @@ class Flow:
         used = _used_first_hand([values.used(step) for step in steps], told, values)
         wanted = _as_text(frozenset[str]().union(*used))
         texts = [_shown_text(step) for step in steps]
-        few = len(wanted) * sum(map(len, texts)) <= _QUICKLY
+        few = len(wanted) * sum(map(len, texts)) <= QUICKLY
         if few:
             everything = "\n".join(texts)
             wanted = {text: value for text, value in wanted.items() if text in everything}

@@ -53,6 +53,11 @@ class PartialOrder:
     def _constraints(self) -> _Constraints:
         return _Constraints(self.steps, self.flow)
 
+    @property
+    def edges(self) -> int:
+        """How many pairs of steps have to stay in their order by themselves."""
+        return self._constraints.edges
+
     def linearise(self, ranks: Sequence[tuple[float, str, int]]) -> list[int]:
         """Return the permitted order that is smallest by ``ranks``; ties never occur."""
         return self._constraints.linearise(ranks)
@@ -80,6 +85,7 @@ class _Constraints:
             self._order_effects(segment)
             self._order_speech(segment)
         self._order_values()
+        self.edges = sum(self._needs)
 
     def linearise(self, ranks: Sequence[tuple[float, str, int]]) -> list[int]:
         """Take the step of lowest rank that waits for nothing, again and again."""

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate
 
 _WORD = re.compile(r"\w+")
-_FEW = 40
+FEW = 40
 """So few texts are looked through without asking the index."""
 _LAST = chr(0x10FFFF)
 
@@ -29,7 +29,7 @@ class Phrases:
         self._places = list(places.values())
         self._holders: dict[str, list[int]] = {}
         """The texts that hold each word."""
-        for number, text in enumerate(self._texts if len(self._texts) > _FEW else ()):
+        for number, text in enumerate(self._texts if len(self._texts) > FEW else ()):
             for word in set(_WORD.findall(text)):
                 self._holders.setdefault(word, []).append(number)
         self._beginnings = _Ranges(self._holders)
@@ -38,9 +38,12 @@ class Phrases:
         """How often a phrase was looked for in a text; a measure of the work done."""
 
     def find(self, phrases: Iterable[str]) -> Iterator[tuple[str, list[int]]]:
-        """Yield each phrase that occurs with the numbers of the texts that hold it."""
+        """Yield each phrase that occurs with the numbers of the texts that hold it.
+
+        A phrase holds something else than word characters: what is one word is looked up as such.
+        """
         for phrase in phrases:
-            texts = self._candidates(phrase) if len(self._texts) > _FEW else range(len(self._texts))
+            texts = self._candidates(phrase) if len(self._texts) > FEW else range(len(self._texts))
             self.looks += len(texts)
             held = [number for number in texts if phrase in self._texts[number]]
             if held:

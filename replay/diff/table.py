@@ -31,7 +31,7 @@ BLOCK = 1_000_000
 _INFINITE = 2**29
 _LONGEST = 50_000
 """Rows that together are longer need costs of 64 bits."""
-_SMALL = 600
+SMALL = 600
 """Tables of so few cells are filled one cell at a time."""
 
 
@@ -58,7 +58,7 @@ def solve(
     ``alone`` says how many steps without counterpart there can be at most, where that is known;
     cells that only alignments with more of them pass are left out.
     """
-    if len(left) * len(right) <= _SMALL:
+    if len(left) * len(right) <= SMALL:
         return _by_cell(left, right, rules)
     return Table(left, right, rules, alone=alone).solved()
 
