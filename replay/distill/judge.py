@@ -15,6 +15,7 @@ from replay.caserun import CaseResult, CaseRunner
 from replay.distill.draft import Draft
 from replay.distill.provenance import Flow
 from replay.oracles import OracleFinding
+from replay.oracles.judging import cost_of
 from tracekit import jsontree
 from tracekit.canonical import digest
 from tracekit.errors import PointerNotFound
@@ -54,6 +55,8 @@ class Judge:
     """Digest of what still fails → observations without which it would say nothing."""
     runs: int = 0
     """How often a planner was run."""
+    cost_usd: float = 0.0
+    """What those runs cost, as far as the replies say."""
     _known: dict[tuple[int, str], CaseResult] = field(default_factory=dict)
 
     def __call__(self, draft: Draft) -> bool:
@@ -66,6 +69,10 @@ class Judge:
     def know(self, runner: CaseRunner, seen: CaseResult) -> None:
         """Take a run that was made already for the one that would be made."""
         self._known[id(runner), digest(seen.case.as_data())] = seen
+
+    def beside(self, failing: CaseRunner, fixed: CaseRunner | None) -> Judge:
+        """One that judges alike with planners of its own, and notes in the same place."""
+        return Judge(failing, fixed, self.target, notes=self.notes, consumed=self.consumed)
 
     def _objection(self, draft: Draft) -> str | None:
         case = draft.case.model_copy(update={"expected": self.target.expected})
@@ -131,7 +138,9 @@ class Judge:
         if known is not None:
             return known
         self.runs += 1
-        return runner.run(case)
+        seen = runner.run(case)
+        self.cost_usd += cost_of(seen.trajectory) or 0.0
+        return seen
 
 
 def key_of(draft: Draft) -> str:

@@ -6,7 +6,7 @@ so that the result and the count are those of one worker, and what nobody wanted
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from types import TracebackType
@@ -31,28 +31,38 @@ class Ahead(Generic[T]):
         self._begun: dict[Hashable, Future[bool]] = {}
 
     @property
-    def free(self) -> bool:
-        """Whether a worker has nothing to do."""
-        return sum(not future.done() for future in self._begun.values()) < self.workers
-
-    @property
     def unused(self) -> int:
         """How many questions were asked whose answers were not wanted yet."""
         return len(self._begun)
 
-    def start(self, key: Hashable, candidate: T) -> None:
-        """Begin to answer a question, if it is not begun yet."""
-        if key not in self._begun:
-            self._begun[key] = self._pool.submit(self._answer, candidate)
+    def plan(self, questions: Mapping[Hashable, T]) -> None:
+        """Answer these as workers get free, in order; what waits from before need not be."""
+        for key, future in list(self._begun.items()):
+            if key not in questions and future.cancel():
+                del self._begun[key]
+        for key, candidate in questions.items():
+            self._start(key, candidate)
+
+    def known(self, key: Hashable) -> bool | None:
+        """The answer, where it is there already."""
+        future = self._begun.get(key)
+        if future is None or not future.done() or future.cancelled() or future.exception():
+            return None
+        return future.result()
 
     def answer(self, key: Hashable, candidate: T) -> bool:
         """Give the answer, begun already or not."""
-        self.start(key, candidate)
+        self._start(key, candidate)
         return self._begun.pop(key).result()
+
+    def _start(self, key: Hashable, candidate: T) -> None:
+        if key not in self._begun:
+            self._begun[key] = self._pool.submit(self._answer, candidate)
 
     def close(self) -> None:
         """End the workers, once they have answered what they were at."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self.plan({})
+        self._pool.shutdown(wait=True)
 
     def __enter__(self) -> Self:
         return self

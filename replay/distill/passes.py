@@ -8,13 +8,12 @@ asked again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from replay.distill.problem import Problem
-from replay.distill.search import Search, begin, foreseen
+from replay.distill.search import begin, foreseen
 
 T = TypeVar("T")
 W = TypeVar("W", contravariant=True)
@@ -104,12 +103,10 @@ def keep_needed(problem: Problem[T], layer: Layer[T]) -> None:
 
     search = begin(len(parts), needs=_places(layer, whole, parts), likely=sure)
     while not search.over:
-        problem.foresee(map(candidate, _next(search, problem.workers)))
+        if problem.workers > 1:
+            coming = foreseen(search, lambda places: problem.recall(candidate(places)))
+            problem.foresee(map(candidate, coming))
         search = search.after(fails=problem.consider(candidate(search.question)))
-
-
-def _next(search: Search, workers: int) -> Iterator[tuple[int, ...]]:
-    return foreseen(search, 2 * workers) if workers > 1 else iter(())
 
 
 def _places(
@@ -138,8 +135,7 @@ def _needed_parts(problem: Problem[T], layers: Sequence[Layer[T]]) -> Iterable[P
         parts = _single(layer, whole)
         for place, part in enumerate(parts):
             if problem.workers > 1:
-                coming = islice(parts, place, place + 2 * problem.workers)
-                problem.foresee(layer.without(whole, [other]) for other in coming)
+                problem.foresee(layer.without(whole, [other]) for other in parts[place:])
             if problem.consider(layer.without(whole, [part])):
                 yield None
                 return

@@ -8,6 +8,7 @@ as known.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -33,10 +34,10 @@ class Budget:
 class Answers(Protocol):
     """Answers that outlive a reduction."""
 
-    def get(self, key: Hashable) -> bool | None:
-        """What was answered once; None where it never was."""
+    def get(self, key: Hashable, *, asked: int = 0) -> bool | None:
+        """What was answered after it had been asked so often; None where it never was."""
 
-    def keep(self, key: Hashable, *, fails: bool) -> None:
+    def keep(self, key: Hashable, *, asked: int = 0, fails: bool) -> None:
         """Keep an answer before anything is built on it."""
 
 
@@ -91,6 +92,7 @@ class Problem(Generic[T]):
         self._answers = answers
         self._ahead = ahead
         self._known: dict[Hashable, bool] = {key(start): True}
+        self._sampled: Counter[Hashable] = Counter()
 
     @property
     def size(self) -> int:
@@ -119,18 +121,31 @@ class Problem(Generic[T]):
         return True
 
     def foresee(self, candidates: Iterable[T]) -> None:
-        """Begin to answer what may be asked next, the likeliest first, as far as workers are free.
+        """Begin to answer what may be asked next, the likeliest first, as many as are workers.
 
-        Nothing depends on it but the time that it takes.
+        Nothing depends on it but the time that it takes; what is wasted is no part of the budget's
+        calls.
         """
         if self._ahead is None:
             return
+        room = self._ahead.workers
+        if self._budget.calls is not None:
+            room = min(room, self._budget.calls - self.calls - self._ahead.unused)
+        coming: dict[Hashable, T] = {}
         for candidate in candidates:
-            if not self._ahead.free or self._is_spent():
-                return
-            key = self._key(candidate)
-            if self._size(candidate) < self.size and self._recalled(key) is None:
-                self._ahead.start(key, candidate)
+            if len(coming) >= room:
+                break
+            if self.recall(candidate) is None:
+                coming[self._key(candidate)] = candidate
+        self._ahead.plan(coming)
+
+    def recall(self, candidate: T) -> bool | None:
+        """What ``consider`` will say of ``candidate``, where that is there without asking."""
+        if self._size(candidate) >= self.size:
+            return False
+        key = self._key(candidate)
+        recalled = self._recalled(key)
+        return self._ahead.known(key) if recalled is None and self._ahead else recalled
 
     def sample(self, candidate: T) -> bool:
         """Ask about ``candidate`` once more, whatever was answered before.
@@ -138,9 +153,19 @@ class Problem(Generic[T]):
         Raises:
             Spent: the budget does not allow it.
         """
+        key = self._key(candidate)
+        asked = self._sampled[key]
+        self._sampled[key] += 1
+        if self._answers is not None:
+            recalled = self._answers.get(key, asked=asked)
+            if recalled is not None:
+                self.cached += 1
+                return recalled
         self._check_budget()
         self.calls += 1
         answer = self._fails(candidate)
+        if self._answers is not None:
+            self._answers.keep(key, asked=asked, fails=answer)
         if self._progress is not None:
             self._progress(self)
         return answer
@@ -172,13 +197,6 @@ class Problem(Generic[T]):
     def _recalled(self, key: Hashable) -> bool | None:
         known = self._known.get(key)
         return self._answers.get(key) if known is None and self._answers is not None else known
-
-    def _is_spent(self) -> bool:
-        """Whether nothing more may be asked ahead."""
-        if self._budget.calls is None:
-            return False
-        asked = self._ahead.unused if self._ahead else 0
-        return self.calls + asked >= self._budget.calls
 
     def _check_budget(self) -> None:
         calls, seconds, usd = self._budget.calls, self._budget.seconds, self._budget.usd

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
 from replay.distill.draft import Draft
 from replay.distill.judge import Judge, key_of
+from replay.distill.noisy import reduce_in_doubt
 from replay.distill.order import all_layers, final_layers
+from replay.distill.parallel import Ahead
 from replay.distill.passes import Proof, reduce
 from replay.distill.problem import Budget, Problem, Spent
 from replay.distill.provenance import slices
+from replay.distill.remembering import AnswerFile, JudgeAnswers
+from replay.distill.sprt import Noise, Undecided
 from tracekit import conditions
 
 Progress = Callable[[Problem[Draft]], None]
@@ -36,6 +40,8 @@ class Reduction:
     """Why it ended early."""
     calls: int
     cached: int
+    wasted: int = 0
+    """Candidates that were tried ahead by other workers, and that nobody asked for."""
 
 
 def reduce_draft(
@@ -45,6 +51,9 @@ def reduce_draft(
     offending: int | None,
     budget: Budget,
     progress: Progress | None = None,
+    helpers: Sequence[Judge] = (),
+    answers: AnswerFile | None = None,
+    noise: Noise | None = None,
 ) -> Reduction:
     """Shrink ``start``, which the judge accepts.
 
@@ -54,8 +63,12 @@ def reduce_draft(
         offending: Number of the recorded decision that is at fault.
         budget: How much it may cost.
         progress: Told of each candidate.
+        helpers: Judges ``beside`` this one, which try ahead what may be asked next.
+        answers: Where answers are kept, and those of earlier sittings are.
+        noise: How often an answer is wrong, for a planner that fails only sometimes.
     """
-    with _interruptions(progress) as (interrupted, note):
+    judges = (judge, *helpers)
+    with _interruptions(progress) as (interrupted, note), ExitStack() as stack:
         problem = Problem(
             start,
             fails=judge,
@@ -63,29 +76,37 @@ def reduce_draft(
             key=key_of,
             budget=budget,
             clock=lambda: conditions.monotonic_ns() / 1e9,
+            spent=lambda: sum(one.cost_usd for one in judges),
             progress=note,
+            answers=None if answers is None else JudgeAnswers(answers, judge),
+            ahead=stack.enter_context(Ahead(judges)) if helpers and noise is None else None,
         )
         proofs: tuple[Proof, ...] = ()
         stopped: str | None = None
         try:
-            proofs = _shrunk(problem, judge, offending)
-        except Spent as spent:
-            stopped = str(spent)
+            proofs = _shrunk(problem, judge, offending, noise)
+        except (Spent, Undecided) as ended:
+            stopped = str(ended)
         except KeyboardInterrupt:
             stopped = _INTERRUPTED
         except Exception:
             if not interrupted.is_set():
                 raise
             stopped = _INTERRUPTED
-    return Reduction(problem.best, proofs, stopped, problem.calls, problem.cached)
+    return Reduction(problem.best, proofs, stopped, problem.calls, problem.cached, problem.wasted)
 
 
-def _shrunk(problem: Problem[Draft], judge: Judge, offending: int | None) -> tuple[Proof, ...]:
+def _shrunk(
+    problem: Problem[Draft], judge: Judge, offending: int | None, noise: Noise | None
+) -> tuple[Proof, ...]:
     flow = judge.target.flow
+    layers, singly = all_layers(problem.best, flow.needles), final_layers(flow.needles)
+    if noise is not None:
+        return reduce_in_doubt(problem, layers, singly, noise=noise)
     for candidate in slices(problem.best, flow, offending):
         if problem.consider(candidate):
             break
-    return reduce(problem, all_layers(problem.best, flow.needles), final_layers(flow.needles))
+    return reduce(problem, all_layers(problem.best, flow.needles), singly)
 
 
 @contextmanager

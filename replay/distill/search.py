@@ -20,9 +20,10 @@ look so: without as many more before it, and without the first two.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import count
 from math import exp, lgamma
 from typing import Literal
 
@@ -232,19 +233,31 @@ def closures(size: int, needs: Mapping[int, Collection[int]]) -> tuple[frozenset
     return tuple(found)
 
 
-def foreseen(search: Search, count: int) -> Iterator[tuple[int, ...]]:
-    """Yield what may be asked next, the likeliest first: the question, and those after it."""
+def foreseen(
+    search: Search, answered: Callable[[tuple[int, ...]], bool | None]
+) -> Iterator[tuple[int, ...]]:
+    """Yield what may be asked next, the likeliest first.
+
+    Args:
+        search: Where the search is.
+        answered: The answer to a question, where it is there already.
+    """
     ahead = [(-1.0, 0, search)]
-    for number in range(count):
+    for number in count():
         while ahead and ahead[0][2].over:
-            heapq.heappop(ahead)
+            heappop(ahead)
         if not ahead:
             return
-        weight, _, state = heapq.heappop(ahead)
-        yield state.question
+        weight, _, state = heappop(ahead)
+        question = state.question
+        answer = answered(question)
+        if answer is not None:
+            heappush(ahead, (weight, 3 * number + 1, state.after(fails=answer)))
+            continue
+        yield question
         chance = state.chance
-        heapq.heappush(ahead, (weight * chance, 2 * number + 1, state.after(fails=True)))
-        heapq.heappush(ahead, (weight * (1 - chance), 2 * number + 2, state.after(fails=False)))
+        heappush(ahead, (weight * chance, 3 * number + 1, state.after(fails=True)))
+        heappush(ahead, (weight * (1 - chance), 3 * number + 2, state.after(fails=False)))
 
 
 def _roundest(low: int, high: int) -> Sequence[int]:

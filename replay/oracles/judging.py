@@ -21,7 +21,7 @@ from tracekit.decisions import plain_name
 from tracekit.errors import InvalidJson, PointerNotFound
 from tracekit.jsontree import get, walk
 from tracekit.redact import find_placeholders
-from tracekit.trajectory import Call
+from tracekit.trajectory import Call, Trajectory
 
 _SHORT = 80
 
@@ -214,8 +214,13 @@ def usage(outcome: Outcome) -> dict[str, float | None]:
         "calls": float(len(outcome.calls)),
         "seconds": outcome.elapsed_s,
         "tokens": _total(replies, "total_tokens"),
-        "cost_usd": _total(replies, "cost"),
+        "cost_usd": cost_of(run),
     }
+
+
+def cost_of(run: Trajectory | None) -> float | None:
+    """What the replies of a run's model say that they cost, in USD; None where one does not say."""
+    return _total([model.reply.value for model in run.model_calls] if run else [], "cost")
 
 
 def _total(replies: list[JsonValue], name: str) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import statistics
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -139,7 +140,7 @@ def test_the_classics_find_what_they_are_known_to_find(seed: int) -> None:
 
 def test_what_is_foreseen_begins_with_the_question_and_holds_both_next_ones() -> None:
     search = begin(64).after(fails=False)
-    first, *others = foreseen(search, 3)
+    first, *others = islice(foreseen(search, lambda _: None), 3)
     assert first == search.question
     assert {search.after(fails=True).question, search.after(fails=False).question} >= set(others)
 

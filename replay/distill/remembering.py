@@ -1,0 +1,140 @@
+"""Answers that outlive a sitting: a file that only grows, a line an answer.
+
+A line is written whole before anything is built on the answer, so that a kill loses at most the one
+that is being asked for; a line that was cut short is taken off when the file is opened again. The
+file belongs to one question, which its first line names: another planner, other code or another run
+is another question, and its answers are not taken. It survives the process, not the machine:
+nothing waits for the disk.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from replay.distill.judge import Judge
+from tracekit.canonical import JsonValue, json_text, parse_json
+from tracekit.errors import DistillError, InvalidJson
+
+FORMAT = "tracekit/answers/v1"
+
+
+class AnswerFile:
+    """What was answered, by the key of the candidate and how often it had been asked before.
+
+    Args:
+        path: The file; made where there is none.
+        question: What is asked, as a digest.
+
+    Raises:
+        DistillError: the file is of another question or another process, or is none of these.
+    """
+
+    def __init__(self, path: Path, question: str) -> None:
+        self.path = path
+        self.remembered = 0
+        """How many answers were there when it was opened."""
+        self._answers: dict[tuple[str, int], Mapping[str, JsonValue]] = {}
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            self._open(question)
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def get(self, key: str, asked: int = 0) -> Mapping[str, JsonValue] | None:
+        """What was answered to ``key`` when it was asked for the ``asked``-th time, from 0."""
+        return self._answers.get((key, asked))
+
+    def keep(self, key: str, asked: int, answer: Mapping[str, JsonValue]) -> None:
+        """Write an answer down."""
+        self._answers[key, asked] = answer
+        self._write({"key": key, "asked": asked, **answer})
+
+    def close(self) -> None:
+        """Give the file free for others."""
+        os.close(self._fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self, question: str) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DistillError(
+                f"{self.path} is in use by another distillation",
+                hint="wait for it, or name another file",
+            ) from error
+        data = self.path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            os.ftruncate(self._fd, len(whole))
+        lines = [self._read(line) for line in whole.splitlines()]
+        if not lines:
+            self._write({"format": FORMAT, "question": question})
+            return
+        if lines[0].get("format") != FORMAT or lines[0].get("question") != question:
+            raise DistillError(
+                f"{self.path} holds the answers to another question",
+                hint="another run, failure, planner or code of it; remove the file to begin anew",
+            )
+        for line in lines[1:]:
+            self._answers[str(line["key"]), int(str(line["asked"]))] = line
+        self.remembered = len(self._answers)
+
+    def _read(self, line: bytes) -> Mapping[str, JsonValue]:
+        try:
+            found = parse_json(line.decode("utf-8", "replace"))
+        except InvalidJson as error:
+            raise DistillError(f"{self.path} is no file of answers") from error
+        if not isinstance(found, dict):
+            raise DistillError(f"{self.path} is no file of answers")
+        return found
+
+    def _write(self, line: Mapping[str, JsonValue]) -> None:
+        data = json_text(dict(line)).encode() + b"\n"
+        if os.write(self._fd, data) != len(data):
+            raise DistillError(f"{self.path} cannot be written: the disk is full")
+
+
+class JudgeAnswers:
+    """The answers of a judge, kept with what it says of them."""
+
+    def __init__(self, file: AnswerFile, judge: Judge) -> None:
+        self._file = file
+        self._judge = judge
+
+    def get(self, key: Hashable, *, asked: int = 0) -> bool | None:
+        """What was answered; the judge then knows what it knew."""
+        found = self._file.get(str(key), asked)
+        if found is None:
+            return None
+        why, shown = found.get("why"), found.get("shown")
+        if why is not None:
+            self._judge.notes[str(key)] = str(why)
+        if isinstance(shown, list):
+            self._judge.consumed[str(key)] = tuple(str(name) for name in shown)
+        return found["fails"] is True
+
+    def keep(self, key: Hashable, *, asked: int = 0, fails: bool) -> None:
+        """Write an answer down, and why it was given."""
+        shown = self._judge.consumed.get(str(key))
+        said: dict[str, JsonValue] = {"fails": fails}
+        if not fails:
+            said["why"] = self._judge.notes.get(str(key))
+        if shown is not None:
+            said["shown"] = list(shown)
+        self._file.keep(str(key), asked, said)
