@@ -230,7 +230,8 @@ class Journal:
             self._write(line, blobs)
             return
         if data is not line:
-            kept.update([blob[0] for blob in blobs])
+            for blob in blobs:
+                kept.add(blob[0])
         count = line.count(b"\n")
         file.facts += count
         self._appended += count

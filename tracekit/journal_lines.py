@@ -19,6 +19,8 @@ from tracekit.events import SCHEMA_VERSION, Blob, Fact, LossNoted
 from tracekit.journal_reading import BLOB_HEAD, JSON, JSON_PAYLOAD, JournalContent
 from tracekit.sampling import Sampling
 
+_LINE_END = ord("\n")
+
 
 def part_of(content: JournalContent, facts: Sequence[Fact], blobs: Iterable[Blob]) -> bytes:
     """Write some facts of a journal, and the blobs that they need, as a journal of their own."""
@@ -82,7 +84,7 @@ def count_on(line: bytes) -> int:
 
 def blob_line(blob: Blob) -> bytes:
     """Write a payload."""
-    if blob.media_type == JSON and b"\n" not in blob.data:  # stands in the line as it is
+    if blob.media_type == JSON and _LINE_END not in blob.data:  # stands in the line as it is
         return BLOB_HEAD + blob.digest.encode() + JSON_PAYLOAD + blob.data + b"}}\n"
     content: dict[str, str] = {"digest": blob.digest, "media_type": blob.media_type}
     try:

@@ -153,7 +153,7 @@ def keep_plain(
     None for any other, and where ``keeper`` may not keep the whole of it.
     """
     plain = read_plain(value)
-    if plain is None or not redactor.finds_nothing(plain, secrets):
+    if plain is None or not (redactor.idle or redactor.finds_nothing(plain, secrets)):
         return None
     if keeper is not None and not keeper.keeps_whole(len(plain.data)):
         return None

@@ -10,7 +10,7 @@ In a replay such a call is one question: whoever answers it records its begin an
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextvars import Token
 from typing import Any
 
@@ -77,17 +77,24 @@ class Prepared:
             or (self.writes and configuration.refuses_writes())
         ):
             return None
-        kept = _kept(arguments, recorder, parent)
+        try:
+            kept = keep_plain(arguments, recorder.redactor, parent.run.secrets, recorder.keeper)
+        except Exception as error:  # noqa: BLE001  # a stack that is full: the general way counts it
+            pass_on(error)
+            return None
         if kept is None:
             return None
         digest, blob = kept
         step = Short(self, recorder, parent)
-        at, seq, line = step.line(self.began, "argument", digest, blob.digest)
+        at, seq, line = step.line(self.began, "argument", digest, blob[0])
         if step.span is not otel.NO_SPAN:
             trace_id = step.run.trace_id
             step.span.say(self.attributes.of_begin(trace_id, step.span_id, seq, digest))
         try:
-            step.write(line, at, (blob, *self.contract))
+            try:
+                recorder.append(line, at, (blob, *self.contract))
+            except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+                recorder.note_fault(error, step)
         except BaseException as error:  # a signal handler's: the body is not entered
             step.fail(error)
             raise
@@ -129,14 +136,6 @@ def _head(fact: str, fields: Mapping[str, Any]) -> str:
     return orjson.dumps({"fact": fact, **fields}).decode()[:-1] + ","
 
 
-def _kept(value: object, recorder: Recorder, operation: Operation) -> tuple[str, Blob] | None:
-    try:
-        return keep_plain(value, recorder.redactor, operation.run.secrets, recorder.keeper)
-    except Exception as error:  # noqa: BLE001  # a stack that is full: the general way counts it
-        pass_on(error)
-        return None
-
-
 class Short(Operation):
     """A call under way, and the step of it; see ``wrap.Step`` for what the methods mean."""
 
@@ -148,10 +147,11 @@ class Short(Operation):
         self.run = parent.run
         self.parent = parent
         self.between = otel.recorded_above(self.run.run_id) if otel.watching() else None
-        self.span = span = (
-            recorder.start_span(self.kind, self.actor, None) if otel.active() else otel.NO_SPAN
-        )
-        self.span_id = span.span_id or conditions.new_span_id()
+        if otel.active():
+            self.span = recorder.start_span(self.kind, self.actor, None)
+            self.span_id = self.span.span_id or conditions.new_span_id()
+        else:
+            self.span, self.span_id = otel.NO_SPAN, conditions.new_span_id()
         self.over = False
         self.process = os.getpid()
         self._prepared = prepared
@@ -159,10 +159,8 @@ class Short(Operation):
         self._above = self.between or parent.span_id
         self._general: Step | None = None
 
-    @property
-    def answered(self) -> bool:
-        """Never: what is answered without running its body is not simple."""
-        return False
+    answered = False
+    """Never: what is answered without running its body is not simple."""
 
     def answer(self) -> Any:
         """There is none."""
@@ -176,7 +174,7 @@ class Short(Operation):
         self._token: Token[Operation | None] = enter(self)
         self._attached = None if self.span.context is None else self.span.attach()
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, _kind: object, _error: object, _place: object) -> None:
         if leave(self._token) and self._attached is not None:
             self.span.detach(self._attached)
 
@@ -193,26 +191,24 @@ class Short(Operation):
         recorder = self._recorder
         kept = None
         if not (recorder.lost or self.over or self.process != os.getpid()):
-            kept = _kept(value, recorder, self)
-        if kept is None:
+            try:
+                kept = keep_plain(value, recorder.redactor, self.run.secrets, recorder.keeper)
+            except Exception as error:  # noqa: BLE001  # as where a call begins
+                pass_on(error)
+        append = recorder.append
+        if kept is None or append is None:
             self._in_general().end(value)
             return
         digest, blob = kept
-        at, _, line = self.line(self._prepared.ended, "observation", digest, blob.digest)
+        at, _, line = self.line(self._prepared.ended, "observation", digest, blob[0])
         self.over = True
-        self.write(line, at, (blob,))
+        try:
+            append(line, at, (blob,))
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            recorder.note_fault(error, self)
         if self.span is not otel.NO_SPAN:
             self.span.say(self._prepared.attributes.of_end(digest))
             recorder.end_span(self)
-
-    def write(self, line: bytes, at_ns: int, blobs: Sequence[Blob]) -> None:
-        """Write the line of a fact of this call."""
-        append = self._recorder.append
-        assert append is not None  # else the call had not begun here
-        try:
-            append(line, at_ns, blobs)
-        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
-            self._recorder.note_fault(error, self)
 
     def line(self, head: str, side: str, digest: str, blob: str) -> tuple[int, int, bytes]:
         """Write a fact of this call: when it happened, its number, and its line."""

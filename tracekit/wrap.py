@@ -130,6 +130,9 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def _plain(function: Callable[..., Any], open_step: OpenStep, off: Off) -> Callable[..., Any]:
+    coroutine, generator = types.CoroutineType, types.GeneratorType
+    async_generator = types.AsyncGeneratorType
+
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if off():
             return function(*args, **kwargs)
@@ -143,13 +146,17 @@ def _plain(function: Callable[..., Any], open_step: OpenStep, off: Off) -> Calla
             step.fail(error)
             raise
         kind = type(value)  # compared by identity: a metaclass may have an __eq__ and a __hash__
-        if kind is types.CoroutineType:
+        if kind is coroutine:
             return _follow(step, value)
-        if kind is types.GeneratorType:
+        if kind is generator:
             return _read(step, value, _Unread(step))
-        if kind is types.AsyncGeneratorType:
+        if kind is async_generator:
             return _read_async(step, value, _Unread(step))
-        _end(step, value)
+        try:
+            step.end(value)
+        except BaseException as error:  # as in ``_end``
+            step.fail(error)
+            raise
         return value
 
     return wrapper

@@ -59,7 +59,7 @@ def look(given: Any) -> dict[str, str]:
 
 PLACES = [
     "tracekit.prepared.keep_plain",
-    "tracekit.canonical.plain.look_through",
+    "tracekit.canonical.plain.packb",
     "tracekit.redact.redactor.Redactor.finds_nothing",
     "tracekit.keeping.encode",
     "tracekit.sink.MemorySink.write",
