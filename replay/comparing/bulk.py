@@ -63,31 +63,29 @@ def compare_many(
 
     Args:
         baseline: The expectation, such as ``tag=v6``; of several, the runs that any means.
-        candidate: What is compared with it.
+        candidate: Its counterpart.
         store: The store, or its path; default ``$TRACEKIT_STORE``, else ``.tracekit``.
-        references: Other trajectories that are accepted; default those kept beside the store.
+        references: What else is accepted; default what is kept beside the store.
         jobs: Worker processes; default one a core, none for few pairs or a DuckDB file.
         progress: Called now and then, in this thread.
 
-    Raises:
-        RunNotFound: an id is none.
-        UsageError: a side is empty, or a run is on both.
+    Raises what ``pair_selected`` raises.
     """
     began = time.perf_counter()
     opened = store if not isinstance(store, str | Path | None) else open_store(store_path(store))
     accepted = references or read_references(folder_of(opened.path))
-    sides = as_selections(baseline), as_selections(candidate)
-    selected = pair_selected(*sides, store=opened, references=accepted)
-    pairing = selected.pairing
-    work = [_work(pair, accepted) for pair in pairing.pairs]
+    selected = pair_selected(
+        as_selections(baseline), as_selections(candidate), store=opened, references=accepted
+    )
+    work = [_work(pair, accepted) for pair in selected.pairing.pairs]
     found = _compare(work, opened, jobs=_jobs(jobs, work, opened), progress=progress)
     return ManyComparison(
-        baseline=selected.baseline,
-        candidate=selected.candidate,
-        store=str(opened.path),
-        outcomes=worst_first(found.outcomes),
-        baseline_only=pairing.baseline_only,
-        candidate_only=pairing.candidate_only,
+        selected.baseline,
+        selected.candidate,
+        str(opened.path),
+        worst_first(found.outcomes),
+        baseline_only=selected.pairing.baseline_only,
+        candidate_only=selected.pairing.candidate_only,
         elapsed_s=time.perf_counter() - began,
         reading_s=found.reading_s,
         comparing_s=found.comparing_s,

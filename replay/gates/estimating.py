@@ -98,6 +98,14 @@ def estimate_change(
             interval = interval_of_difference(0, 0, n, confidence)  # all agree, as above
             return replace(found_ratio, interval=interval, few=None)
         return found_ratio
+    return _change_of_values(metric, pairs, relative=relative, confidence=confidence)
+
+
+def _change_of_values(
+    metric: Metric, pairs: Sequence[tuple[Count, Count]], *, relative: bool, confidence: float
+) -> Estimated:
+    """Compare means, or quantiles of the single runs."""
+    n, alpha = len(pairs), 1 - confidence
     values = [
         (one.numerator, two.numerator)
         if metric.quantile is not None

@@ -53,34 +53,41 @@ def run_gates(
         NotComparable: the runs differ in what must be equal.
     """
     opened = store if not isinstance(store, str | Path | None) else open_store(store_path(store))
-    if gates.needs_pairs and not baseline:
+    needs = gates.needs_pairs
+    if needs and not baseline:
         name = next(gate.name for gate in gates.gates if gate.rule.needs_pairs)
         raise UsageError(f"{name!r} compares, and there is no baseline", hint="give --baseline")
     selected = _selected(as_selections(baseline), as_selections(candidate), opened)
     notes = list(mixed(selected.rows[1], "candidate"))
-    if gates.needs_pairs:
+    if needs:
         notes += mixed(selected.rows[0], "baseline")
         notes += check_comparable(selected, opened, gates.expect_differs)
-    pairs = selected.pairing.pairs if gates.needs_pairs else ()
-    ours, theirs = selected.rows
-    before = [ours[pair.baseline.run_id] for pair in pairs]
-    found = _measure(opened, [*before, *theirs.values()], gold, progress)
-    evidence, repeats = _evidence(pairs, theirs, found)
-    notes += _notes_of_repeats(repeats)
+    evidence, repeats = _measured(selected, opened, gold, progress, pairs=needs)
     outcomes = judge(gates, evidence)
-    if gates.needs_pairs and selected.pairing.baseline_only:
+    if needs and selected.pairing.baseline_only:
         outcomes = (*outcomes, _missing(gates, selected))
+    return _report(gates, opened, selected, outcomes, [*notes, *_notes_of_repeats(repeats)])
+
+
+def _report(
+    gates: GateFile,
+    store: Store,
+    selected: Selected,
+    outcomes: tuple[GateOutcome, ...],
+    notes: Sequence[str],
+) -> GateReport:
+    pairing = selected.pairing if gates.needs_pairs else _NO_PAIRING
     return GateReport(
         path=gates.path,
-        store=str(opened.path),
+        store=str(store.path),
         baseline=selected.baseline or None,
         candidate=selected.candidate,
         outcomes=outcomes,
-        pairs=len(selected.pairing.pairs),
+        pairs=len(pairing.pairs),
         baseline_runs=len(selected.rows[0]),
         candidate_runs=len(selected.rows[1]),
-        baseline_only=selected.pairing.baseline_only if gates.needs_pairs else (),
-        candidate_only=selected.pairing.candidate_only if gates.needs_pairs else (),
+        baseline_only=pairing.baseline_only,
+        candidate_only=pairing.candidate_only,
         notes=tuple(notes),
     )
 
@@ -107,6 +114,17 @@ class _Repeats:
     side: str
     count: int
     example: tuple[str, str]
+
+
+def _measured(
+    selected: Selected, store: Store, gold: AnyGold, progress: Progress | None, *, pairs: bool
+) -> tuple[Evidence, list[_Repeats]]:
+    """Measure every run of the candidate, and those of the baseline that have a partner."""
+    chosen = selected.pairing.pairs if pairs else ()
+    ours, theirs = selected.rows
+    before = [ours[pair.baseline.run_id] for pair in chosen]
+    found = _measure(store, [*before, *theirs.values()], gold, progress)
+    return _evidence(chosen, theirs, found)
 
 
 def _evidence(
