@@ -20,6 +20,7 @@ import orjson
 
 from replay import fixed, stirring
 from replay.calling import arguments_of, call_planner
+from replay.declared import declared_by
 from replay.errortext import place_of, text_of, traceback_of
 from replay.pipe import Channel, PipeAnswerer, PipeSink, PipeTagger
 from tracekit import conditions, guard, integrations
@@ -109,7 +110,7 @@ def load(spec: str, *, what: str = "planner") -> object:
 
 
 def describe(planner: object) -> dict[str, Any]:
-    """Say what ``planner`` is: its kind, name and the parameters that it takes.
+    """Say what ``planner`` is: its kind, name and parameters, and what its code declares.
 
     Raises:
         PlannerSignatureError: it cannot be called.
@@ -130,6 +131,7 @@ def describe(planner: object) -> dict[str, Any]:
         "name": mark.name if mark is not None and agent else name,
         "parameters": parameters,
         "script": kind == "decide" and ("script" in parameters or len(parameters) >= 3),
+        "declared": declared_by(planner),
     }
 
 
@@ -166,7 +168,7 @@ def run_in_child(planner: object, request: Mapping[str, Any], channel: Channel) 
     with conditions.use(made), _doors(request, made):
         before = conditions.install(made)
         try:
-            if describe(planner)["kind"] == "decide":
+            if _decide_parameters(planner) is not None:
                 return _deciding(planner, request, channel)
             return _running(planner, request, channel)
         except (ReplayInProgress, UsageError, MemoryError):

@@ -39,6 +39,10 @@ class Source(Part):
     """The run that it was distilled from."""
     planner: Target | None = None
     """The planner that fails it."""
+    versions: dict[str, str] = Field(default_factory=dict)
+    """Of the run: ``prompt`` and ``tool_schema``, as far as it carried them."""
+    tools: dict[str, str] = Field(default_factory=dict)
+    """Tool → the shape of its arguments, for the tools that the case is about."""
 
 
 class Reason(Part):

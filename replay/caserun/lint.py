@@ -14,6 +14,7 @@ from pathlib import Path
 from replay.case import Case
 from replay.case.expected import patterns
 from replay.case.writing import LIVE_MODEL
+from replay.declared import Declared
 from tracekit.redact import scan
 
 
@@ -31,6 +32,29 @@ def lint_case(case: Case, text: str = "") -> list[str]:
         *_tools(case),
         *_vacuous(case),
     ]
+
+
+def stale(case: Case, declared: Declared) -> list[str]:
+    """Return in what the code has outgrown a case, each in a sentence.
+
+    Args:
+        case: The case.
+        declared: What the planner's code declares now.
+    """
+    if case.source is None:
+        return []
+    found = []
+    for tool, shape in case.source.tools.items():
+        now = declared.tools.get(tool)
+        if declared.tools and now is None:
+            found.append(f"stale: {tool} is not declared any more")
+        elif now is not None and now != shape:
+            found.append(f"stale: {tool} takes other arguments than when the case was made")
+    for name, version in case.source.versions.items():
+        now = declared.versions.get(name)
+        if now is not None and now != version:
+            found.append(f"stale: {name} is {now!r}, and the case was made with {version!r}")
+    return found
 
 
 def _first_line(case: Case, text: str) -> Iterator[str]:

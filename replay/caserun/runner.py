@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from replay.case import Case, ModelScript
 from replay.caserun.answers import CaseAnswers
+from replay.declared import Declared
 from replay.isolation import Exit
 from replay.models import LiveModel, Model
 from replay.oracles import OracleFinding, Outcome, evaluate, unevaluated
@@ -156,6 +157,11 @@ class CaseRunner:
     def deciding(self) -> bool:
         """Whether the planner decides on a history, and is not the agent itself."""
         return bool(self._isolate.ready.planner["kind"] == "decide")
+
+    @property
+    def declared(self) -> Declared:
+        """What the planner's code declares."""
+        return Declared(**self._isolate.ready.planner["declared"])
 
     def run(self, case: Case) -> CaseResult:
         """Run the planner on one case, in a process of its own."""

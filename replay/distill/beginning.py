@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.case import ModelScript, Reply
+from replay.case import Case, ModelScript, Reply, Source
+from replay.declared import relevant, shape_of
 from replay.distill.draft import Draft, draft_of
 from tracekit.trajectory import Trajectory
 
@@ -36,6 +37,21 @@ def whole_run(
         record, kind="decide" if deciding else "agent", layer=_layer(chosen), model=chosen
     )
     return draft, remarks
+
+
+def source_of(record: Trajectory, case: Case, *, planner: str | None) -> Source:
+    """Say where a case comes from, and by what it can be told that the code has outgrown it."""
+    contracts = {contract.name: contract for contract in record.tools}
+    contracts |= {call.tool: call.contract for call in record.calls if call.contract is not None}
+    named = sorted({fixture.tool for fixture in case.observations} & contracts.keys())
+    shapes = {name: shape for name in named if (shape := shape_of(contracts[name])) is not None}
+    declares = any(contract.parameters is not None for contract in contracts.values())
+    return Source(
+        run=record.run_id,
+        planner=planner,
+        versions=relevant(record.versions),
+        tools=shapes if declares else {},  # of imported runs no code declares the tools
+    )
 
 
 def _layer(model: Any) -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from replay.case import Case, Expected, Source
+from replay.case import Case, Expected
 from replay.caserun import CaseResult, CaseRunner
 from replay.distill import question
-from replay.distill.beginning import whole_run
+from replay.distill.beginning import source_of, whole_run
 from replay.distill.describing import comments_on, count_parts, notes_on, with_short_ids
 from replay.distill.draft import Draft
 from replay.distill.emission import (
@@ -344,7 +344,7 @@ class _Work:
         name = self.options.name or slug(subject, reason.tool or reason.error or reason.oracle)
         fields = {
             "name": name,
-            "source": Source(run=self.record.run_id, planner=failing),
+            "source": source_of(self.record, best.case, planner=failing),
             # Whoever runs the case without naming a planner wants it green once the fix is in.
             "planner": spec(self.fixed) if self.fixed is not None else failing,
             "reason": reason,

@@ -152,12 +152,18 @@ def show(file: str, full: bool, as_json: bool) -> None:
 
 @case.command()
 @_paths
+@click.option(
+    "--stale",
+    is_flag=True,
+    help="Import each case's planner, behind walls, and tell which cases it has outgrown.",
+)
 @json_option
 @explained
-def lint(paths: tuple[str, ...], as_json: bool) -> None:
+def lint(paths: tuple[str, ...], stale: bool, as_json: bool) -> None:
     """Look for what makes cases worthless: malformed, vacuous, secrets, names that lead nowhere.
 
-    No planner is imported or run.
+    No planner is run, nor imported without --stale. That tells of tools whose arguments changed, or
+    that are gone, and of another prompt version than that of the run the case was made of.
 
     Exits with 0 if there is nothing, 1 for a finding, 2 if a file is malformed.
 
@@ -173,16 +179,41 @@ def lint(paths: tuple[str, ...], as_json: bool) -> None:
     found = [
         (path, text) for path, one in cases for text in lint_case(one, path.read_text("utf-8"))
     ]
+    if stale:
+        for path, told in _outgrown(cases):
+            if isinstance(told, TracekitError):
+                broken.append((path, told))
+            else:
+                found.append((path, told))
     if as_json:
-        told: list[JsonValue] = [{"file": str(path), "text": text} for path, text in found]
-        told += [{"file": str(path), "text": error.message} for path, error in broken]
-        click.echo(json_report({"format": "tracekit/case-lint/v1", "findings": told}))
+        listed: list[JsonValue] = [{"file": str(path), "text": text} for path, text in found]
+        listed += [{"file": str(path), "text": error.message} for path, error in broken]
+        click.echo(json_report({"format": "tracekit/case-lint/v1", "findings": listed}))
     else:
         for path, text in found:
             click.echo(f"{path}: {text}")
     for path, error in broken:
         _complain(path, error)
     raise SystemExit(MISUSE if broken else FINDING if found else NOTHING)
+
+
+def _outgrown(cases: Sequence[tuple[Path, Case]]) -> Iterator[tuple[Path, str | TracekitError]]:
+    """Compare cases with what their planners' code declares; each planner is imported once."""
+    from replay.caserun import CaseRunner
+    from replay.caserun.lint import stale
+
+    ordered = sorted(cases, key=lambda pair: pair[1].planner or "")
+    for planner, group in groupby(ordered, key=lambda pair: pair[1].planner):
+        waiting = list(group)
+        if planner is None:
+            continue
+        try:
+            with CaseRunner(planner) as runner:
+                declared = runner.declared
+        except TracekitError as error:
+            yield from ((path, error) for path, _ in waiting)
+            continue
+        yield from ((path, text) for path, one in waiting for text in stale(one, declared))
 
 
 # --- files ----------------------------------------------------------------------------------------
