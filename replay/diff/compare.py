@@ -15,7 +15,7 @@ from replay.diff.classify import Judge
 from replay.diff.comparison import Comparison
 from replay.diff.costs import ANSWER, INPUT, REGROUPED, STATUS, UNIT
 from replay.diff.flow import Values
-from replay.diff.match import Match, label_moves, regrouped
+from replay.diff.match import Match, label_moves, settle_groups
 from replay.diff.normal import align_runs, normal_row
 from replay.diff.order import PartialOrder
 from replay.diff.steps import Declared, Step, declared, steps_of
@@ -37,7 +37,7 @@ def diff(
     ours = PartialOrder(left, steps_of(left, rules), values)
     theirs = PartialOrder(right, steps_of(right, rules), values)
     matches, alignment = _aligned(ours, theirs, rules)
-    groups = regrouped(matches, ours, theirs)
+    matches, groups = settle_groups(matches, ours, theirs)
     ends = ending(left, right)
     names = left_name, right_name
     judge = Judge(

@@ -17,6 +17,8 @@ from replay.diff.rising import longest_rising
 from replay.diff.steps import Step
 
 _Pair = tuple[int, int]
+_TRIES = 8
+"""How many of the steps without counterpart, and of those in groups, are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,57 @@ def _shortest_moves(
 
 def _with(pair: _Pair, side: int, step: int) -> _Pair:
     return (step, pair[1]) if side == 0 else (pair[0], step)
+
+
+def settle_groups(
+    matches: Sequence[Match], left: PartialOrder, right: PartialOrder
+) -> tuple[list[Match], list[tuple[Match, Match]]]:
+    """Name what was issued together on one side only; equal steps are paired so that less is.
+
+    Where one of several equal steps has no counterpart, nobody can tell which; so let it be the one
+    without which the groups fit.
+    """
+    best, groups = list(matches), regrouped(matches, left, right)
+    for side in (0, 1):
+        alone = [m for m in best if (m.left, m.right)[1 - side] is None] if groups else []
+        for match in alone[:_TRIES]:
+            for two in [two for pair in groups for two in pair][:_TRIES]:
+                if other := _repaired(best, match, two, side, (left.steps, right.steps)):
+                    fewer = regrouped(other, left, right)
+                    if len(fewer) < len(groups):
+                        best, groups = other, fewer
+                        break
+    return best, groups
+
+
+def _repaired(
+    matches: Sequence[Match],
+    alone: Match,
+    other: Match,
+    side: int,
+    steps: tuple[Sequence[Step], Sequence[Step]],
+) -> list[Match] | None:
+    """Leave the step of ``other`` without counterpart instead of ``alone``, if they are equal."""
+    free, taken = (alone.left, alone.right)[side], (other.left, other.right)[side]
+    if free is None or taken is None:
+        return None
+    letter = steps[side][free].letter
+    if steps[side][taken].letter != letter:
+        return None
+    like = [
+        m
+        for m in matches
+        if m.left is not None and m.right is not None and not m.moved
+        if steps[0][m.left].letter == steps[1][m.right].letter == letter
+    ]
+    if other not in like:
+        return None
+    ends = [[(m.left, m.right)[at] for m in like] for at in (0, 1)]
+    ends[side] = [free if step == taken else step for step in ends[side]]
+    pairs = zip(*(sorted(step for step in some if step is not None) for some in ends), strict=True)
+    kept = [m for m in matches if m not in like and m != alone]
+    lone = Match(taken, None) if side == 0 else Match(None, taken)
+    return [*kept, *(Match(*pair) for pair in pairs), lone]
 
 
 def regrouped(

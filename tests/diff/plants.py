@@ -80,7 +80,8 @@ def _touched(run: Trajectory, after: Trajectory, site: Site, *said: Expected) ->
         run,
         after,
         tuple((each,) for each in said),
-        prefix=frozenset(n - 1 for n in likes(run, site) if n),
+        # of several equal ones, the other run may have this one beside the next
+        prefix=frozenset(n - d for n in likes(run, site) if n for d in ((1,) if alone else (0, 1))),
         touched=frozenset({site}),
         resynchronises=alone,
     )

@@ -168,3 +168,9 @@ def test_of_two_equal_calls_the_nearer_is_the_one_that_moved() -> None:
     (moved,) = found.divergences
     assert (moved.tool, moved.left_decision, moved.right_decision) in (("x", 1, 2), ("y", 2, 1))
     assert found.matched_prefix == 0
+
+
+def test_of_equal_calls_the_one_that_fits_the_groups_is_missing() -> None:
+    look, make = read("look", {}, "page"), write("make", {"x": 1}, "ok")
+    found = compare(run([make, look], look, look), run(make, look, look))
+    assert [(one.kind, one.left_decision) for one in found.divergences] == [("retry", 1)]
