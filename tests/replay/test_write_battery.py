@@ -192,7 +192,7 @@ def collected():
     return next(
         o for o in gc.get_objects()
         if isinstance(o, types.FunctionType) and o.__module__ == __name__
-        and o.__code__.co_name == "spend" and "exec" in o.__code__.co_names
+        and o.__qualname__ == "spend" and "exec" in o.__code__.co_names
     )
 
 def load_as(name, more=""):
