@@ -261,6 +261,21 @@ def test_what_is_not_plain_or_too_large_takes_the_careful_way(value: Any) -> Non
     assert read_plain(value) is None
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        [0] * (MAX_ELEMENTS - 1),
+        dict.fromkeys(map(str, range(MAX_ELEMENTS - 1))),
+        [[0] * 999] * ((MAX_ELEMENTS - 1) // 1000),
+        [[dict.fromkeys("abcd")] * 199] * ((MAX_ELEMENTS - 1) // 1000),
+    ],
+    ids=["a list", "an object", "lists", "objects"],
+)
+def test_what_is_just_not_too_large_is_plain(value: Any) -> None:
+    assert plain._fits(value)
+    assert not plain._fits([value, [0] * 10_000])
+
+
 def test_depth_and_cycles_end_as_in_the_careful_walk() -> None:
     deep: Any = 1
     for _ in range(MAX_DEPTH):

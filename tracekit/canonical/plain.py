@@ -23,7 +23,8 @@ from tracekit.canonical.text import canonical_bytes, holds_special_floats
 from tracekit.interruption import pass_on
 
 _ATOMS = frozenset((str, int, float, bool, NoneType))
-_PLAIN = _ATOMS | {dict, list}
+_HOLDERS = frozenset((dict, list))
+_PLAIN = _ATOMS | _HOLDERS
 _EXACT = (
     orjson.OPT_STRICT_INTEGER
     | orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -50,7 +51,7 @@ Unlike ``re`` this engine looks for many literals at once.
 """
 _BEYOND_BMP = range(0xF0, 0xF5)
 """How UTF-8 begins characters that UTF-16, and RFC 8785 with it, sorts otherwise."""
-_FEW, _MANY = 4, 16
+_FEW = 4
 
 
 class Contents(NamedTuple):
@@ -129,20 +130,38 @@ def _fits(obj: object) -> bool:
     level: list[Any] = [obj]
     count = 1
     for depth in range(1, MAX_DEPTH + 1):
-        inner = get_referents(*level)
-        count += len(inner)
-        if len(inner) > _MANY and _ATOMS.issuperset(map(type, inner)):
-            return count <= MAX_ELEMENTS
-        level = [child for child in inner if type(child) is dict or type(child) is list]
-        if len(level) > _FEW:
-            count += sum(map(len, level))
-            if count > MAX_ELEMENTS:
-                return False
-            if depth < MAX_DEPTH:  # what is not tracked holds nothing that could hold more
-                level = [*filter(is_tracked, level)]
+        if len(level) == 1:
+            one = level[0]
+            count += len(one)
+            if not is_tracked(one):  # it holds nothing that could hold more
+                break
+            inner = one.values() if type(one) is dict else one
+        else:
+            inner = get_referents(*level)
+            count += len(inner)
+        if len(inner) > _FEW:
+            kinds = set(map(type, inner))
+            if kinds <= _ATOMS:
+                break
+            level = (
+                [*inner]
+                if kinds <= _HOLDERS
+                else [child for child in inner if type(child) is dict or type(child) is list]
+            )
+            if len(level) > _FEW:
+                held = sum(map(len, level))
+                if count + held > MAX_ELEMENTS:
+                    return False
+                if depth < MAX_DEPTH:
+                    level = [*filter(is_tracked, level)]
+                    count += held - sum(map(len, level))
+        else:
+            level = [child for child in inner if type(child) is dict or type(child) is list]
         if not level:
-            return count <= MAX_ELEMENTS
-    return False
+            break
+    else:
+        return False
+    return count <= MAX_ELEMENTS
 
 
 def look_through(obj: object) -> Contents | None:
