@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,11 @@ Side by side   = same   ~ changed   - only recorded   + only replayed   % moved
 
 def test_the_text_can_be_read_at_night() -> None:
     assert diff(LEFT, RIGHT).as_text() == TEXT
+
+
+def test_the_page_about_comparisons_shows_this_text() -> None:
+    page = Path(__file__).parents[2] / "docs" / "diff.md"
+    assert f"```text\n{TEXT}\n```" in page.read_text(encoding="utf-8")
 
 
 def test_the_text_of_equal_runs_is_a_line_and_the_two_runs() -> None:
