@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -35,6 +35,7 @@ from replay.distill.provenance import Flow, flow_into
 from replay.distill.question import Wish
 from replay.distill.reducing import Progress, Reduction, reduce_draft
 from replay.distill.sightings import Choice
+from replay.distill.sitting import Sitting, question_of, sitting
 from replay.oracles import OracleFinding
 from replay.replayer import ReplayOptions, check_replayable, importable
 from tracekit import conditions
@@ -65,6 +66,10 @@ class DistillOptions:
     """Folder that the case is written to; None writes nothing."""
     name: str | None = None
     """What the case is called."""
+    workers: int = 1
+    """How many candidates are tried at once."""
+    answers: Path | None = None
+    """File that answers are kept in, and taken from where it was there; None keeps none."""
 
     @property
     def running(self) -> ReplayOptions:
@@ -170,14 +175,17 @@ class _Work:
                     f"the whole run is no case: {judge.notes[key_of(start)]}",
                     hint="see what the planners do with: tracekit replay",
                 )
-            reduction = reduce_draft(
-                start,
-                judge,
-                offending=self._offending,
-                budget=self.options.budget,
-                progress=progress,
-            )
-        self.runs += judge.runs
+            with self._sitting(start, judge) as beside:
+                reduction = reduce_draft(
+                    start,
+                    judge,
+                    offending=self._offending,
+                    budget=self.options.budget,
+                    progress=progress,
+                    helpers=beside.helpers,
+                    answers=beside.answers,
+                )
+        self.runs += judge.runs + beside.runs
         final, failure = self._final(reduction, judge)
         told = DistillResult(
             case=final,
@@ -218,6 +226,17 @@ class _Work:
             if self.fixed is not None:
                 fixed = stack.enter_context(CaseRunner(self.fixed, options=running))
             yield failing, fixed
+
+    def _sitting(self, start: Draft, judge: Judge) -> AbstractContextManager[Sitting]:
+        options = self.options
+        planners = (self.planner, self.fixed)
+        return sitting(
+            judge,
+            self._runners,
+            workers=options.workers,
+            answers=options.answers,
+            question=question_of(start, judge.target, planners, options.running),
+        )
 
     # --- before -----------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -61,6 +62,18 @@ if TYPE_CHECKING:
     help="Most seconds for candidates.",
 )  # fmt: skip
 @click.option(
+    "--budget-usd", type=click.FloatRange(min=0), metavar="USD",
+    help="Most that the replies of a live model may cost, as far as they say.",
+)  # fmt: skip
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+    help="Candidates tried at once; the case is the same.",
+)  # fmt: skip
+@click.option(
+    "--resume", metavar="FILE",
+    help="Keep answers in FILE, and take those that are there: broken off, it goes on.",
+)  # fmt: skip
+@click.option(
     "--env", multiple=True, metavar="NAME[=VALUE]", help="Variable for the planner's process."
 )
 @click.option(
@@ -113,7 +126,7 @@ def distill(
     from tracekit.cli.text import json_report
 
     query = query_of(chosen)
-    _check(run_id, query, reference=reference, name=chosen["name"])
+    _check(run_id, query, {"reference": reference, **chosen})
     options = _options(out=Path(out), **chosen)
     opened = open_for_reading(store)
     with _Progress() as shown:
@@ -127,7 +140,7 @@ def distill(
     raise SystemExit(NOTHING if complete else MISUSE)
 
 
-def _check(run_id: str | None, query: RunQuery, *, reference: str | None, name: str | None) -> None:
+def _check(run_id: str | None, query: RunQuery, chosen: Mapping[str, Any]) -> None:
     """Refuse options that do not go together."""
     from tracekit.store import RunQuery
 
@@ -142,8 +155,8 @@ def _check(run_id: str | None, query: RunQuery, *, reference: str | None, name: 
             "no run is named and none are chosen",
             hint="give --run-id RUN, or choose: --since 7d, --failed, --tag, --agent, --limit N",
         )
-    if many and (reference is not None or name is not None):
-        raise UsageError("--reference and --name are about one run; give --run-id RUN")
+    if many and any(chosen[name] is not None for name in ("reference", "name", "resume")):
+        raise UsageError("--reference, --name and --resume are about one run; give --run-id RUN")
 
 
 def _one(
@@ -225,6 +238,9 @@ def _options(
     script: str | None,
     budget_calls: int | None,
     budget_seconds: float | None,
+    budget_usd: float | None,
+    jobs: int,
+    resume: str | None,
     env: tuple[str, ...],
     timeout: float,
     name: str | None,
@@ -244,8 +260,10 @@ def _options(
         ),
         model=model,
         script=script,
-        budget=Budget(budget_calls, budget_seconds),
+        budget=Budget(budget_calls, budget_seconds, budget_usd),
         replay=ReplayOptions(limits=Limits(wall_s=timeout), environment=dict(map(variable, env))),
         out=out,
         name=name,
+        workers=jobs,
+        answers=None if resume is None else Path(resume),
     )

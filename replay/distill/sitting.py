@@ -1,0 +1,79 @@
+"""One sitting of a reduction: who helps, and what earlier sittings answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.caserun import CaseRunner
+from replay.distill.draft import Draft
+from replay.distill.judge import Judge, Target, key_of
+from replay.distill.remembering import AnswerFile
+from replay.identity import versions_of
+from replay.replayer import ReplayOptions
+from tracekit.canonical import JsonValue, digest
+from tracekit.redact.keys import UnkeyedTagger
+
+Runners = tuple[CaseRunner, CaseRunner | None]
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """What a reduction has beside its judge."""
+
+    helpers: tuple[Judge, ...]
+    answers: AnswerFile | None
+
+    @property
+    def runs(self) -> int:
+        """How often the helpers ran a planner."""
+        return sum(helper.runs for helper in self.helpers)
+
+
+@contextmanager
+def sitting(
+    judge: Judge,
+    runners: Callable[[], AbstractContextManager[Runners]],
+    *,
+    workers: int,
+    answers: Path | None,
+    question: str,
+) -> Iterator[Sitting]:
+    """Start the helpers and open the file of answers; end both.
+
+    Args:
+        judge: Who is helped.
+        runners: Starts planners for one more judge.
+        workers: How many candidates are tried at once.
+        answers: Where answers are kept; None keeps none.
+        question: What is asked, as a digest.
+
+    Raises:
+        DistillError: the file holds the answers to another question, or is in use.
+    """
+    with ExitStack() as stack:
+        kept = None if answers is None else stack.enter_context(AnswerFile(answers, question))
+        helpers = [judge.beside(*stack.enter_context(runners())) for _ in range(workers - 1)]
+        yield Sitting(tuple(helpers), kept)
+
+
+def question_of(
+    start: Draft, target: Target, planners: tuple[str | object | None, ...], options: ReplayOptions
+) -> str:
+    """What makes the answers of two sittings the same: the run, the failure, the planners' code."""
+    asked: dict[str, JsonValue] = {
+        "start": key_of(start),
+        "reason": target.reason.model_dump(mode="json"),
+        "expected": target.expected.model_dump(mode="json"),
+        "place": target.place,
+        "pinned": dict(target.flow.pinned),
+        "carriers": [*sorted(target.flow.carriers)],
+        "planners": [None if one is None else {**_versions(one, options)} for one in planners],
+    }
+    return digest(asked)
+
+
+def _versions(planner: str | object, options: ReplayOptions) -> dict[str, str]:
+    return versions_of(planner, options, path=options.path, tagger=UnkeyedTagger())
