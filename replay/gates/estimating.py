@@ -19,7 +19,7 @@ from replay.stats import ratio as ratio_of
 from replay.stats.model import RESAMPLES
 from replay.stats.paired import interval_of_difference
 from replay.stats.power import fewest_pairs
-from replay.stats.resampling import CELLS, interval_of, values_for_quantile
+from replay.stats.resampling import CELLS, enough, interval_of, values_for_quantile
 
 _MOST_NEEDED = 1_000_000
 
@@ -185,13 +185,14 @@ def _swapped(columns: tuple[Any, ...]) -> float:
         first, second = (np.where(good, below, 1) for below in (sums[1], sums[3]))
         return np.where(good, sums[2] / second - sums[0] / first, 0.0)
 
+    draws = enough(n, RESAMPLES)
     found = permutation_test(
         (np.arange(n), np.arange(n, 2 * n)),
         change,
         permutation_type="samples",
         vectorized=True,
-        n_resamples=RESAMPLES,
-        batch=max(1, min(RESAMPLES, CELLS // (4 * n))),
+        n_resamples=draws,
+        batch=max(1, min(draws, CELLS // (4 * n))),
         rng=np.random.default_rng(0),
     )
     return float(found.pvalue)
