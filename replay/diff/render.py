@@ -115,9 +115,11 @@ class _Text:
         where = f"decision {first.decision}"
         if first.kind in ("changed_answer", "changed_input"):
             where = first.tool.strip("()")
+        elif first.kind == "reordered":
+            where = f"decision {min(first.left_decision or 1, first.right_decision or 1)}"
         yield f"{title}: {where}, {_KINDS.get(first.kind, first.kind.replace('_', ' '))}"
-        yield f"  expected ({self._left}): {self._action(first.left)}{self._next(first, 'left')}"
-        yield f"  taken ({self._right}): {self._action(first.right)}{self._next(first, 'right')}"
+        yield f"  expected ({self._left}): {self._action(first.left)}{self._place(first, 'left')}"
+        yield f"  taken ({self._right}): {self._action(first.right)}{self._place(first, 'right')}"
         yield from self._fields(first.fields, "  ")
         ours = first.left is not None
         name, other = (self._left, self._right) if ours else (self._right, self._left)
@@ -127,10 +129,11 @@ class _Text:
         if first.seen_right is not None:
             yield from self._seen(other, first.seen_right)
 
-    def _next(self, first: Divergence, side: str) -> str:
-        """Say what a run did next, where it lacks the step of the other."""
-        if getattr(first, side) is not None:
-            return ""
+    def _place(self, first: Divergence, side: str) -> str:
+        """Say where a step that moved stands, and what came next where there is no such step."""
+        action: Action | None = getattr(first, side)
+        if action is not None:
+            return f" in decision {action.decision}" if first.kind == "reordered" else ""
         at = next((n for n, p in enumerate(self._found.aligned) if first in p.divergences), None)
         rest = () if at is None else self._found.aligned[at + 1 :]
         calls = (getattr(pair, side) for pair in rest if pair.mark != "moved")

@@ -146,6 +146,17 @@ def test_what_the_user_said_does_not_hide_the_first_call_that_differs() -> None:
     assert "First divergence: decision 2, changed message" in lines
 
 
+def test_a_step_that_moved_is_shown_with_both_its_places() -> None:
+    a, b = write("a", {"x": 1}, "ok"), write("b", {"x": 1}, "ok")
+    for one, two in ((run(a, b), run(b, a)), (run(b, a), run(a, b))):
+        lines = diff(one, two).as_text().splitlines()
+        at = lines.index("First divergence: decision 1, reordered")
+        assert [line[-14:] for line in lines[at + 1 : at + 3]] in (
+            [" in decision 1", " in decision 2"],
+            [" in decision 2", " in decision 1"],
+        )
+
+
 def test_what_follows_is_listed_last_and_mere_words_are_only_counted() -> None:
     def talk(page: str) -> Trajectory:
         words = [f"{page} {n}" for n in range(4)]
