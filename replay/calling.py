@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
+from replay.lingering import Lingering
 from tracekit.canonical import Encoded, decode
 from tracekit.configuration import recorder
 from tracekit.contract import bind
@@ -56,17 +57,29 @@ def _spread(
     return [*args, *several], kwargs
 
 
-def call_planner(planner: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
-    """Run ``planner`` to its end, as a run of its own if it is no decorated agent."""
+def call_planner(
+    planner: object,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    beside: Lingering | None = None,
+) -> object:
+    """Run ``planner`` to its end, as a run of its own if it is no decorated agent.
+
+    Args:
+        planner: What is called.
+        args: With what.
+        kwargs: With what, by name.
+        beside: Is told what the planner's loop has still to do when the planner comes back.
+    """
     assert callable(planner)
     mark = getattr(planner, MARK, None)
     if mark is not None and mark.kind == "agent":
-        return finished(planner(*args, **kwargs))
+        return finished(planner(*args, **kwargs), beside)
     name = getattr(planner, "__name__", type(planner).__name__)
     step = open_step(recorder(), "run", name, _bound(planner, args, kwargs))
     try:
         with step.active():
-            value = finished(planner(*args, **kwargs))
+            value = finished(planner(*args, **kwargs), beside)
     except BaseException as error:
         step.fail(error)
         raise
@@ -83,10 +96,10 @@ def _bound(
         return dict(kwargs)
 
 
-def finished(value: object) -> object:
+def finished(value: object, beside: Lingering | None = None) -> object:
     """What a call comes to: a coroutine is run, a generator read to its end."""
     if inspect.iscoroutine(value):
-        return asyncio.run(value)
+        return asyncio.run(value if beside is None else _watched(value, beside))
     if inspect.isgenerator(value):
         return list(value)
     if inspect.isasyncgen(value):
@@ -94,5 +107,12 @@ def finished(value: object) -> object:
         async def read() -> list[object]:
             return [item async for item in value]
 
-        return asyncio.run(read())
+        return asyncio.run(read() if beside is None else _watched(read(), beside))
     return value
+
+
+async def _watched(coroutine: Coroutine[Any, Any, Any], beside: Lingering) -> object:
+    try:
+        return await coroutine
+    finally:
+        beside.note_loop()

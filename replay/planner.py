@@ -22,6 +22,7 @@ from replay import fixed, stirring
 from replay.calling import arguments_of, call_planner
 from replay.declared import declared_by
 from replay.errortext import place_of, text_of, traceback_of
+from replay.lingering import PATIENCE_S, Lingering
 from replay.pipe import Channel, PipeAnswerer, PipeSink, PipeTagger
 from tracekit import conditions, guard, integrations
 from tracekit.canonical import JsonValue, as_compared, described_parts, encode
@@ -160,8 +161,9 @@ def run_in_child(planner: object, request: Mapping[str, Any], channel: Channel) 
 
     Returns:
         ``{"answer": value, "types": tags, "replayable": bool}``, or ``{"error": {...}}`` where the
-        planner raised.
+        planner raised; with ``left`` where something that it began was still under way.
     """
+    beside = Lingering(float(request.get("patience_s", PATIENCE_S)))
     stirring.stir(_stirred[-1])
     start = datetime.fromtimestamp(request["clock_ns"] / 1e9, UTC)
     made = conditions.Conditions.seeded(start, request["seed"])
@@ -169,14 +171,20 @@ def run_in_child(planner: object, request: Mapping[str, Any], channel: Channel) 
         before = conditions.install(made)
         try:
             if _decide_parameters(planner) is not None:
-                return _deciding(planner, request, channel)
-            return _running(planner, request, channel)
+                return _with_rest(_deciding(planner, request, channel), beside)
+            return _running(planner, request, channel, beside)
         except (ReplayInProgress, UsageError, MemoryError):
             raise
         except _ENDINGS as error:
             return {"error": _described(error)}
         finally:
             conditions.install(before)
+
+
+def _with_rest(came: dict[str, Any], beside: Lingering) -> dict[str, Any]:
+    """Wait for what the interpreter would wait for, and add what is still under way then."""
+    left = beside.wait()
+    return {**came, "left": left} if left else came
 
 
 def _doors(request: Mapping[str, Any], made: conditions.Conditions) -> AbstractContextManager[None]:
@@ -260,7 +268,9 @@ def _script(named: str) -> ScriptRun:
     return as_script(load(named, what="script")).start()
 
 
-def _running(planner: object, request: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
+def _running(
+    planner: object, request: Mapping[str, Any], channel: Channel, beside: Lingering
+) -> dict[str, Any]:
     integrations.instrument_all()
     named = request.get("model_script")
     script = _script(named) if named else None
@@ -275,13 +285,19 @@ def _running(planner: object, request: Mapping[str, Any], channel: Channel) -> d
     mints = {(kind, site, n): value for kind, site, n, value in request["mints"]}
     conditions.set_mint_source(lambda kind, site, n: mints.get((kind, site, n)))
     with recording_to(own), guard.answering(PipeAnswerer(channel, sink, script)):
-        value = call_planner(planner, *arguments_of(planner, request["input"]))
-    encoded = encode(value)
-    return {
-        "answer": encoded.value,
-        "types": dict(encoded.types),
-        "replayable": encoded.replayable,
-    }
+        args, kwargs = arguments_of(planner, request["input"])
+        try:
+            encoded = encode(call_planner(planner, args, kwargs, beside))
+        except (ReplayInProgress, UsageError, MemoryError):
+            raise
+        except _ENDINGS as error:
+            return _with_rest({"error": _described(error)}, beside)
+        came = {
+            "answer": encoded.value,
+            "types": dict(encoded.types),
+            "replayable": encoded.replayable,
+        }
+        return _with_rest(came, beside)
 
 
 def _described(error: BaseException) -> dict[str, Any]:

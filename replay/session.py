@@ -183,8 +183,6 @@ class Session:
         given, contract = message["argument"], message.get("contract")
         arguments, digest = self._scribe.begin_call(call, given, contract)
         around = self._surroundings.inside(call.parent_span_id)
-        if self._scribe.over:
-            return refusal("the replay is over")
         asked = AskedCall(
             tool=call.actor,
             arguments=arguments if isinstance(arguments, dict) else {},
@@ -217,8 +215,8 @@ class Session:
 
     def _ask(self, span: str) -> dict[str, Any]:
         begun = self._begun.get(span)
-        if begun is None or self._scribe.over:
-            return refusal("the replay is over" if begun else "the call was not announced")
+        if begun is None:
+            return refusal("the call was not announced")
         if isinstance(begun, LlmCallBegun):
             return self._ask_model(begun)
         if isinstance(begun, ToolCallBegun):

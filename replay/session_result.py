@@ -36,6 +36,11 @@ class SessionResult:
     reached: bool = False
     """Whether it was ended because the user wanted no more."""
 
+    @property
+    def left(self) -> tuple[str, ...]:
+        """What the planner had begun that was still under way when it ended."""
+        return tuple(map(str, (self.exit.result or {}).get("left", ())))
+
     @cached_property
     def trajectory(self) -> Trajectory | None:
         """What it did and saw; None where the planner did not even begin."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from replay.lingering import describe_left
 from replay.result import PROMPT_CHANGED, Finding, LockedDecision, Verdict
 from replay.session import Answered, SessionResult
 from tracekit.errors import NotRecorded
@@ -118,6 +119,8 @@ def judge(
         return Verdict("fail", tuple(f.text for f in decisive))
     if session.stopped is not None and not session.reached:
         return Verdict("inconclusive", (session.stopped,))
+    if session.left:
+        return Verdict("inconclusive", (describe_left(session.left), *(f.text for f in findings)))
     if not session.answered:
         reasons = tuple(f.text for f in findings)
         return Verdict("not evaluated", reasons or ("the planner asked for nothing",))

@@ -19,6 +19,7 @@ from replay.case import Case, ModelScript
 from replay.caserun.answers import CaseAnswers
 from replay.declared import Declared
 from replay.isolation import Exit
+from replay.lingering import describe_left
 from replay.models import LiveModel, Model
 from replay.oracles import OracleFinding, Outcome, evaluate, unevaluated
 from replay.oracles.outcome import Raised
@@ -282,7 +283,7 @@ def _ending(done: SessionResult) -> tuple[Raised | None, bool, str | None]:
         return Raised(done.exit.kind, done.exit.detail), False, None
     error = (done.exit.result or {}).get("error")
     if not error:
-        return None, False, None
+        return None, False, describe_left(done.left) if done.left else None
     if error["own"] or error["type"] == NOT_REPLAYABLE:
         return None, False, error["message"]
     if error["type"] == NOT_RECORDED:

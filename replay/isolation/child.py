@@ -44,6 +44,8 @@ from tracekit.canonical import sound_text
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SIGKILL = 9
 _UNFINISHED = 70
+_SHARE = 0.75
+"""Of the time that a run has, until it waits no longer for threads that go on."""
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)  # only Linux has it
 
 
@@ -244,7 +246,8 @@ class _Run:
             self._settle()
             if not keeper.imported:
                 keeper.load_planner()
-            result = keeper.host.run_in_child(keeper.planner, self._request, self._channel)
+            request = {"patience_s": keeper.limits.wall_s * _SHARE, **self._request}
+            result = keeper.host.run_in_child(keeper.planner, request, self._channel)
             encode({"done": result}, limit=keeper.limits.max_message)
         except RunOver:
             raise
