@@ -136,3 +136,10 @@ def test_a_secret_learnt_elsewhere_is_seen() -> None:
     data = orjson.dumps({"a": "it was hunter2-known"})
     assert BUILTIN.sees_nothing(data, {})
     assert not BUILTIN.sees_nothing(data, KNOWN)
+
+
+def test_more_names_than_it_can_look_for_leave_every_value_in_doubt() -> None:
+    names = [f"field_{number}" for number in range(20_000)]
+    assert not Glance(names, builtin=True).sees_nothing(b'{"a":1}', {})
+    redactor = Redactor(Rules(fields=tuple(names)), KeyedTagger(KEY))
+    assert redactor.redact({"field_19999": "plain"}).count == 1

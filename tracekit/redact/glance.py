@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from pydantic_core import SchemaValidator, core_schema
+from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from tracekit.redact.assignments import NAME_PARTS
 from tracekit.redact.detectors import DETECTORS
@@ -104,12 +104,19 @@ class Glance:
         if ascii_only:  # a smaller automaton
             pattern = _NEGATED.sub(r"[\\x00-\\x7F&&[^\1]]", pattern.replace(_NOT_ASCII, ""))
         schema = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
-        sees = SchemaValidator(schema).isinstance_python
+        try:
+            sees: Sees = SchemaValidator(schema).isinstance_python
+        except SchemaError:  # so many names that it would be too large
+            sees = _doubts
         if ascii_only:
             self._plain = sees
         else:
             self._other = sees
         return sees
+
+
+def _doubts(_text: str) -> bool:
+    return True
 
 
 def _keys(names: Iterable[str], *, builtin: bool) -> Iterable[str]:
