@@ -38,12 +38,18 @@ class Metrics:
             name: _why(self.whole, name) for name, one in self.whole.measures.items() if not one.n
         }
 
+    @property
+    def modelled(self) -> int:
+        """How many runs are replays: their clock advances by what was recorded."""
+        return sum(run.sample.replay_of is not None for run in self.whole.runs)
+
     def as_dict(self, *, seed: int = 0) -> dict[str, JsonValue]:
         """Give the metrics as JSON."""
         return {
             "format": FORMAT,
             "runs": len(self.whole.runs),
             "repeats": dict(self.repeats),
+            "modelled_latency": self.modelled,
             "metrics": _measures(self.whole, seed),
             "missing": dict(self.missing),
             "attempts": None if self.attempts is None else self.attempts.as_dict(seed=seed),
@@ -64,6 +70,8 @@ class Metrics:
         yield f"runs: {count}{more}"
         if not count:
             return
+        if self.modelled:
+            yield f"latency modelled, since they are replays: {self.modelled}"
         yield from _table(self.whole, seed)
         if self.attempts is not None:
             yield ""

@@ -142,6 +142,13 @@ def test_replays_that_repeat_their_record_are_counted_once_and_listed() -> None:
     assert found.as_text().startswith("runs: 3 (2 more only repeat one of them)")
 
 
+def test_the_latency_of_replays_is_told_to_be_modelled() -> None:
+    found = measure_many([RUNS[1], replace(RUNS[0], run_id="r", replay_of="a")])
+    assert found.as_dict()["modelled_latency"] == found.modelled == 1
+    assert found.as_text().splitlines()[1] == "latency modelled, since they are replays: 1"
+    assert measure_many(RUNS).modelled == 0
+
+
 def test_each_run_is_measured_against_the_reference_of_its_task() -> None:
     def on(task: str | None, tool: str, prompt: JsonValue = "x") -> Trajectory:
         made = run(read(tool), task_id=task, run_id=f"{task}-{tool}")
