@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tracekit.canonical import Encoded, JsonValue, encode
 from tracekit.errors import ContractError
@@ -43,10 +43,16 @@ class Parameter(_Frozen):
     """Encoded default; only meaningful where ``required`` is false."""
 
 
+def _as_pointer(place: str) -> str:
+    """Read a JSON pointer into the arguments; the plain name of an argument stands for it."""
+    return place if not place or place.startswith("/") else f"/{place}"
+
+
 class Matchers(_Frozen):
     """How two argument values of a read count as equal. Keys are JSON pointers into the arguments.
 
-    None of these ever applies to a write: a write is compared exactly.
+    The name of an argument stands for a pointer to it. None of these ever applies to a write: a
+    write is compared exactly.
     """
 
     ignore: tuple[str, ...] = ()
@@ -57,6 +63,17 @@ class Matchers(_Frozen):
     """Numbers that may differ by so much, absolute."""
     windows: dict[str, float] = Field(default_factory=dict)
     """ISO 8601 times, or Unix seconds, that may differ by so many seconds."""
+
+    @field_validator("ignore", "sets")
+    @classmethod
+    def _places(cls, places: tuple[str, ...]) -> tuple[str, ...]:
+        # One to everything would make all calls equal.
+        return tuple(_as_pointer(place) for place in places if place)
+
+    @field_validator("tolerances", "windows")
+    @classmethod
+    def _widths(cls, widths: dict[str, float]) -> dict[str, float]:
+        return {_as_pointer(place): width for place, width in widths.items() if place}
 
 
 class Contract(_Frozen):
@@ -73,7 +90,12 @@ class Contract(_Frozen):
     touches: tuple[str, ...] | None = None
     """Resources the tool reads or changes; None means all of them."""
     idempotency_field: str | None = None
-    """JSON pointer of the argument that carries the caller's idempotency key."""
+    """JSON pointer of the argument that carries the caller's idempotency key, or its name."""
+
+    @field_validator("idempotency_field")
+    @classmethod
+    def _key(cls, place: str | None) -> str | None:
+        return _as_pointer(place) if place else None
 
     @property
     def writes(self) -> bool:
@@ -123,17 +145,35 @@ def contract_of(
             f"tool {label!r}: effect {effect!r} is not known", hint=f"one of {', '.join(EFFECTS)}"
         )
     text = purpose if purpose is not None else (inspect.getdoc(function) or "")
+    parameters = _parameters(function)
+    if idempotency_field is not None:
+        _check_key(label, idempotency_field, parameters)
     return Contract(
         name=label,
         purpose=text.strip().partition("\n\n")[0],
         effect=effect,
-        parameters=_parameters(function),
+        parameters=parameters,
         argument_schema=argument_schema,
         result_schema=result_schema,
         matchers=matchers or Matchers(),
         touches=None if touches is None else tuple(touches),
         idempotency_field=idempotency_field,
     )
+
+
+def _check_key(tool: str, place: str, parameters: tuple[Parameter, ...] | None) -> None:
+    """Refuse an idempotency field that no call of the tool could have."""
+    if parameters is None:
+        return
+    names = [parameter.name for parameter in parameters]
+    named = _as_pointer(place).split("/")[1:2]
+    if not named or named[0].replace("~1", "/").replace("~0", "~") not in names:
+        keywords = next((p.name for p in parameters if p.kind == "kwargs"), None)
+        inside = f"; one of **{keywords} is '/{keywords}/NAME'" if keywords else ""
+        raise ContractError(
+            f"tool {tool!r}: idempotency_field {place!r} is no argument of it",
+            hint=f"name one of {', '.join(names) or 'none, since it has none'}{inside}",
+        )
 
 
 def _parameters(function: Callable[..., object]) -> tuple[Parameter, ...] | None:

@@ -110,7 +110,7 @@ def tool(
         touches: Resources that it reads or changes; default all.
         matchers: How a replay compares arguments of a read.
         idempotency_key: Computes the key of a call from its bound arguments.
-        idempotency_field: JSON pointer of the argument that is the caller's own key.
+        idempotency_field: The argument that is the caller's own key: its name, or a JSON pointer.
         argument_schema, result_schema: JSON Schemas of arguments and result.
     """
 
