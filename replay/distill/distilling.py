@@ -186,27 +186,32 @@ class _Work:
                     answers=beside.answers,
                 )
         self.runs += judge.runs + beside.runs
+        told = self._told(start, reduction, judge)
+        told = replace(told, seconds=(conditions.monotonic_ns() - began) / 1e9)
+        return self._written(told, comments_on(reduction.best, reduction.proofs, judge))
+
+    def _told(self, start: Draft, reduction: Reduction, judge: Judge) -> DistillResult:
+        """Say what it came to, once the case is shown to be true."""
         final, failure = self._final(reduction, judge)
-        told = DistillResult(
+        return DistillResult(
             case=final,
             text="",
             path=None,
             run_id=self.record.run_id,
-            planner=failing.planner_name,
-            fixed=fixed.planner_name if fixed else None,
+            planner=judge.failing.planner_name,
+            fixed=judge.fixed.planner_name if judge.fixed else None,
             failure=failure,
             before=_extent(start),
             after=_extent(reduction.best),
             calls=reduction.calls,
             cached=reduction.cached,
             runs=self.runs,
-            seconds=(conditions.monotonic_ns() - began) / 1e9,
+            seconds=0.0,
             minimal=reduction.stopped is None,
             tried=count_parts(reduction.best, reduction.proofs),
             stopped=reduction.stopped,
             remarks=tuple(self.remarks),
         )
-        return self._written(told, comments_on(reduction.best, reduction.proofs, judge))
 
     def _written(self, told: DistillResult, comments: Comments) -> DistillResult:
         """Write the file, if there is nothing in it that must not be."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from replay.distill import pieces, trees
+from replay.distill.details import Details, Offers
 from replay.distill.draft import Draft
 from replay.distill.layers import (
-    Details,
     History,
     Needles,
     Observations,
-    Offers,
     Replies,
     ScriptedCalls,
     Steps,

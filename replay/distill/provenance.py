@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from replay.distill import pieces, trees
+from replay.distill.details import Offers
 from replay.distill.draft import Draft
-from replay.distill.layers import Needles, Observations, Offers, Steps, Subtrees, Texts
+from replay.distill.layers import Needles, Observations, Steps, Subtrees, Texts
 from tracekit import jsontree
 from tracekit.canonical import JsonValue, json_text
 

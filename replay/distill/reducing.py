@@ -69,18 +69,8 @@ def reduce_draft(
     """
     judges = (judge, *helpers)
     with _interruptions(progress) as (interrupted, note), ExitStack() as stack:
-        problem = Problem(
-            start,
-            fails=judge,
-            size=lambda draft: draft.size,
-            key=key_of,
-            budget=budget,
-            clock=lambda: conditions.monotonic_ns() / 1e9,
-            spent=lambda: sum(one.cost_usd for one in judges),
-            progress=note,
-            answers=None if answers is None else JudgeAnswers(answers, judge),
-            ahead=stack.enter_context(Ahead(judges)) if helpers and noise is None else None,
-        )
+        ahead = stack.enter_context(Ahead(judges)) if helpers and noise is None else None
+        problem = _problem(start, judges, budget, note, answers, ahead)
         proofs: tuple[Proof, ...] = ()
         stopped: str | None = None
         try:
@@ -94,6 +84,28 @@ def reduce_draft(
                 raise
             stopped = _INTERRUPTED
     return Reduction(problem.best, proofs, stopped, problem.calls, problem.cached, problem.wasted)
+
+
+def _problem(
+    start: Draft,
+    judges: Sequence[Judge],
+    budget: Budget,
+    progress: Progress,
+    answers: AnswerFile | None,
+    ahead: Ahead[Draft] | None,
+) -> Problem[Draft]:
+    return Problem(
+        start,
+        fails=judges[0],
+        size=lambda draft: draft.size,
+        key=key_of,
+        budget=budget,
+        clock=lambda: conditions.monotonic_ns() / 1e9,
+        spent=lambda: sum(one.cost_usd for one in judges),
+        progress=progress,
+        answers=None if answers is None else JudgeAnswers(answers, judges[0]),
+        ahead=ahead,
+    )
 
 
 def _shrunk(
