@@ -68,6 +68,9 @@ def align(
     return _Aligner(ours, theirs, rules).aligned()
 
 
+_ONE: tuple[Move, ...] = (PAIR,)
+
+
 class _Aligner:
     def __init__(self, left: Row, right: Row, rules: Mapping[str, Declared]) -> None:
         self._left, self._right, self._rules = left, right, rules
@@ -76,36 +79,35 @@ class _Aligner:
         self._cells = self._held = 0
 
     def aligned(self) -> Alignment:
-        gaps = self._gaps()
+        gaps, detours = self._gaps(), self._detours
         for gap in gaps:
-            moves = self._solve(gap)
-            gap.floor = self._detours.floor(gap)
-            gap.edge = EDGE if moves.count(PAIR) == len(moves) else 0
+            self._solve(gap)
+            gap.floor = detours.floor(gap)
         cost = row = column = 0
         parts = []
-        for gap in self._detours.widened(gaps):
+        for gap in detours.widened(gaps):
             moves = gap.moves or self._solve(gap)
             cost += gap.cost
-            parts.append((row, column, gap.top - row, tuple(moves)))
+            parts.append((row, column, gap.top - row, moves))
             row, column = gap.bottom, gap.stop
-        parts.append((row, column, len(self._left) - row, ()))
+        parts.append((row, column, len(self._left.letters) - row, ()))
         return Alignment(cost, tuple(parts), self._cells, self._held)
 
-    def _solve(self, gap: Gap) -> list[Move]:
+    def _solve(self, gap: Gap) -> tuple[Move, ...]:
         """Align a stretch, exactly."""
         left, right = self._left, self._right
         removed, added = gap.bottom - gap.top, gap.stop - gap.start
         if not removed or not added:
             gap.cost = left.spent[gap.bottom] - left.spent[gap.top]
             gap.cost += right.spent[gap.stop] - right.spent[gap.start]
-            gap.moves = [REMOVE] * removed + [ADD] * added
-            return gap.moves
+            gap.moves = moves = (REMOVE,) * removed + (ADD,) * added
+            return moves
         if removed == added == 1:
             cost = change(left.steps[gap.top], right.steps[gap.start], self._rules)
             if cost < APART:
                 self._cells += 1
-                gap.cost, gap.moves = cost, [PAIR]
-                return gap.moves
+                gap.cost, gap.moves, gap.edge = cost, _ONE, EDGE
+                return _ONE
         alone = None
         if gap.cost:
             alone = min(gap.cost // LEAST, (gap.cost - gap.floor) // EDGE)
@@ -113,8 +115,9 @@ class _Aligner:
         found = solve(ours, theirs, self._rules, alone=alone)
         self._cells += found.cells
         self._held = max(self._held, found.held)
-        gap.cost, gap.moves = found.cost, found.moves
-        return found.moves
+        gap.cost, gap.moves = found.cost, tuple(found.moves)
+        gap.edge = 0 if REMOVE in gap.moves or ADD in gap.moves else EDGE
+        return gap.moves
 
     def _gaps(self) -> list[Gap]:
         """List the stretches between equal steps of an alignment that is easily found."""
@@ -124,15 +127,16 @@ class _Aligner:
         else:
             blocks = list(LCSseq.editops(ours, theirs).as_matching_blocks())
         gaps = []
-        row = column = unpaired = 0
+        row = column = 0
         for top, start, size in blocks:
             if top > row or start > column:
                 gaps.append(Gap(row, top, column, start))
-                unpaired += min(top - row, start - column)
             row, column = top + size, start + size
             if ours[top:row] != theirs[start:column]:  # two letters with one hash
                 return [Gap(0, len(ours), 0, len(theirs))]
-        if unpaired > _MOST * min(len(ours), len(theirs)):
+        shorter = min(len(ours), len(theirs))
+        most = max([min(gap.bottom - gap.top, gap.stop - gap.start) for gap in gaps], default=0)
+        if most > _MOST * shorter:
             return [Gap(0, len(ours), 0, len(theirs))]
         return gaps
 

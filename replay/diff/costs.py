@@ -61,8 +61,11 @@ def change(left: Step, right: Step, rules: Mapping[str, Declared]) -> int:
     if left.name != right.name or (one is None) != (two is None):
         return APART
     parts = 0
-    if left.arguments_text != right.arguments_text and not _tolerated(left, right, rules):
-        parts = CHANGED + round(FIELDS * _share(left, right)) + round(TEXT * _unlike(left, right))
+    if left.arguments_text != right.arguments_text:
+        rule = rules.get(left.name)
+        if rule is None or not rule.has_leeway or argument_fields(left, right, rules):
+            parts = CHANGED + round(FIELDS * _share(left, right))
+            parts += round(TEXT * _unlike(left.arguments_text, right.arguments_text))
     if one is not None and two is not None:
         if one.policy_decision != two.policy_decision and policy_of(one) != policy_of(two):
             parts += POLICY
@@ -83,13 +86,8 @@ def ends_of(text: str) -> str:
     return text if len(text) <= 2 * _END else text[:_END] + text[-_END:]
 
 
-def _tolerated(left: Step, right: Step, rules: Mapping[str, Declared]) -> bool:
-    rule = rules.get(left.name)
-    return rule is not None and rule.has_leeway and not argument_fields(left, right, rules)
-
-
-def _unlike(left: Step, right: Step) -> float:
-    one, two = ends_of(left.arguments_text), ends_of(right.arguments_text)
+def _unlike(left: str, right: str) -> float:
+    one, two = ends_of(left), ends_of(right)
     apart = Levenshtein.distance(one, two)
     return 2 * apart / (len(one) + len(two) + apart)
 

@@ -99,7 +99,8 @@ class Declared:
     @property
     def has_leeway(self) -> bool:
         """Whether different arguments may still count as equal."""
-        return not self.writes and bool(self.matchers.tolerances or self.matchers.windows)
+        matchers = self.matchers
+        return bool(matchers.tolerances or matchers.windows) and not self.writes
 
 
 _WORST: tuple[Effect, ...] = ("write", "unknown", "read", "pure")

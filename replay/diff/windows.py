@@ -45,7 +45,7 @@ class Gap:
     """What every alignment pays for its steps, whatever they are paired with."""
     edge: int = 0
     """What a detour pays beyond that, if it ends within the gap."""
-    moves: list[Move] | None = None
+    moves: tuple[Move, ...] | None = None
     """The cheapest way through it, once that is known."""
 
 
@@ -58,60 +58,79 @@ class Detours:
 
     def floor(self, gap: Gap) -> int:
         """Give what the steps of a gap cost in any alignment."""
-        left, right = self._left, self._right
+        left, right, lenient = self._left, self._right, self._lenient
         total = 0
         for at in range(gap.top, gap.bottom):
-            if left.actions[at] not in right.seen and left.names[at] not in self._lenient:
+            if left.actions[at] not in right.seen and left.names[at] not in lenient:
                 total += left.weights[at] // 4
         for at in range(gap.start, gap.stop):
-            if right.actions[at] not in left.seen and right.names[at] not in self._lenient:
+            if right.actions[at] not in left.seen and right.names[at] not in lenient:
                 total += right.weights[at] // 4
         return total
 
     def widened(self, gaps: Sequence[Gap]) -> list[Gap]:
         """Join gaps that one detour could span, and widen each as far as a detour could lead."""
         fees = self._fees(gaps)
-        upto, since = _savings(gaps, fees)
+        since = _since(gaps, fees)
         windows: list[Gap] = []
         first, end = 0, len(gaps) - 1
+        upto = -APART  # nothing comes before the first
         for at, gap in enumerate(gaps):
-            if at < end and fees[at] <= upto[at] + since[at + 1]:
+            upto = gap.cost - gap.floor + max(upto, -gap.edge)
+            if at < end and fees[at] <= upto + since[at + 1]:
+                upto -= fees[at]
                 continue
             up = down = 0
             if since[first] >= EDGE:
                 low = gaps[first - 1].bottom if first else 0
                 up = self._reach(range(gaps[first].top - 1, low - 1, -1), since[first])
-            if upto[at] >= EDGE:
+            if upto >= EDGE:
                 high = gaps[at + 1].top if at < end else len(self._left)
-                down = self._reach(range(gap.bottom, high), upto[at])
-            windows += self._window(gaps[first : at + 1], up, down)
+                down = self._reach(range(gap.bottom, high), upto)
+            if first == at and not up and not down:
+                windows.append(gap)
+            else:
+                windows += self._window(gaps[first : at + 1], up, down)
             first = at + 1
+            upto -= fees[at] if at < end else 0
         return windows
 
     def _window(self, some: Sequence[Gap], up: int, down: int) -> Sequence[Gap]:
         """Make one window of some gaps, unless no detour can save anything within it."""
         begin, end = some[0], some[-1]
-        if len(some) == 1 and not up and not down:
-            return some
         top, bottom = begin.top - up, end.bottom + down
         start, stop = begin.start - up, end.stop + down
-        if self._without_kin(some, self._left.names[top:bottom], self._right.names[start:stop]):
-            return some
-        cost, floor = sum(gap.cost for gap in some), sum(gap.floor for gap in some)
-        return (Gap(top, bottom, start, stop, cost, floor),)
+        cost = sum(gap.cost for gap in some)
+        window = Gap(top, bottom, start, stop, cost, sum(gap.floor for gap in some))
+        return some if self._settled(some, window) else (window,)
 
-    def _without_kin(self, gaps: Sequence[Gap], left: Sequence[str], right: Sequence[str]) -> bool:
-        """Whether no step of these gaps has one near it, on the other side, to be paired with."""
+    def _settled(self, gaps: Sequence[Gap], window: Gap) -> bool:
+        """Whether detours cost more than they save, now that it is known which steps are near.
+
+        A step with none of its name near it, on the other side, has no counterpart in any case.
+        """
+        left, right = self._left, self._right
+        ours = left.names[window.top : window.bottom]
+        theirs = right.names[window.start : window.stop]
+        saved = window.cost - window.floor
         for gap in gaps:
-            if gap.top < gap.bottom and gap.start < gap.stop:
-                return False
-            for name in self._left.names[gap.top : gap.bottom]:
-                if name in right:
-                    return False
-            for name in self._right.names[gap.start : gap.stop]:
-                if name in left:
-                    return False
-        return True
+            for at in range(gap.top, gap.bottom):
+                if left.names[at] not in theirs:
+                    saved -= left.weights[at] - self._least(left, at)
+            for at in range(gap.start, gap.stop):
+                if right.names[at] not in ours:
+                    saved -= right.weights[at] - self._least(right, at)
+        if self._plain and saved < LEAST // 2:  # which is what any pair costs that is missed
+            return True
+        ends = [window.top, *(end for gap in gaps for end in (gap.top, gap.bottom)), window.bottom]
+        kept = (range(one, two) for one, two in zip(ends[::2], ends[1::2], strict=True))
+        return all(self._missed(at) > saved for pairs in kept for at in pairs)
+
+    def _least(self, row: Row, at: int) -> int:
+        other = self._right if row is self._left else self._left
+        if row.actions[at] in other.seen or row.names[at] in self._lenient:
+            return 0
+        return row.weights[at] // 4
 
     def _fees(self, gaps: Sequence[Gap]) -> list[int]:
         """Give what a detour pays at least that misses all pairs between two gaps."""
@@ -153,17 +172,14 @@ class Detours:
         return reach
 
 
-def _savings(gaps: Sequence[Gap], fees: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Give the most that a detour can save up to, and from, each gap; less than 0 is none."""
-    upto, since = [], []
-    alone = [gap.cost - gap.floor for gap in gaps]
-    saved = -APART  # nothing comes before the first
-    for gap, most, fee in zip(gaps, alone, (0, *fees), strict=True):
-        saved = most + max(saved - fee, -gap.edge)
-        upto.append(saved)
+def _since(gaps: Sequence[Gap], fees: Sequence[int]) -> list[int]:
+    """Give the most that a detour can save from each gap on; less than 0 is none."""
+    found = [0] * len(gaps)
     saved = -APART
-    for gap, most, fee in zip(reversed(gaps), reversed(alone), (0, *reversed(fees)), strict=True):
-        saved = most + max(saved - fee, -gap.edge)
-        since.append(saved)
-    since.reverse()
-    return upto, since
+    for at in range(len(gaps) - 1, -1, -1):
+        gap = gaps[at]
+        saved = gap.cost - gap.floor + max(saved, -gap.edge)
+        found[at] = saved
+        if at:
+            saved -= fees[at - 1]
+    return found
