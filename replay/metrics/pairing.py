@@ -7,7 +7,7 @@ are compared as its tool declares (defaults, sets, tolerances), those of a write
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -85,16 +85,17 @@ class _Compare:
 
 
 def _pair(expected: list[Step], made: list[Step], compare: _Compare) -> list[PairedCall]:
-    pairs, rest = [], []
-    free = list(made)
+    waiting: defaultdict[str, deque[Step]] = defaultdict(deque)
+    for step in made:
+        waiting[step.arguments_text].append(step)
+    pairs, rest, taken = [], [], set()
     for wanted in expected:
-        same = next((one for one in free if one.arguments_text == wanted.arguments_text), None)
-        if same is None:
-            rest.append(wanted)
+        if same := waiting.get(wanted.arguments_text):
+            taken.add(same[0].index)
+            pairs.append(compare(wanted, same.popleft()))
         else:
-            free.remove(same)
-            pairs.append(compare(wanted, same))
-    return [*pairs, *_best(rest, free, compare)]
+            rest.append(wanted)
+    return [*pairs, *_best(rest, [step for step in made if step.index not in taken], compare)]
 
 
 def _best(expected: Sequence[Step], made: Sequence[Step], compare: _Compare) -> list[PairedCall]:

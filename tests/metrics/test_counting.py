@@ -97,6 +97,16 @@ def test_tools_and_arguments_are_counted_against_a_reference_run() -> None:
     assert found.counts["excess_step_ratio"] == Count(1, 4)
 
 
+def test_of_very_many_unequal_calls_each_has_its_place_in_order() -> None:
+    many = run(*(read("search", q=n, page=1) for n in range(600)))
+    other = run(*(read("search", q=-n - 1, page=1) for n in range(600)))
+    found = measure(other, gold=many)
+    assert found.value("tool_recall") == 1
+    assert found.counts["argument_accuracy"].parts == {
+        "search:/page": (600, 600), "search:/q": (0, 600),
+    }  # fmt: skip
+
+
 def test_a_run_against_itself_is_all_right() -> None:
     found = measure(REFERENCE, gold=REFERENCE)
     for name in ("tool_precision", "tool_recall", "argument_accuracy"):

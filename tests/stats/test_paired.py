@@ -52,7 +52,7 @@ def test_the_p_is_that_of_a_published_example() -> None:
     assert found.verdict == "worse"
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(discordant)
 def test_the_p_is_that_of_tossing_a_coin(of: tuple[int, int, int]) -> None:
     lost, gained, n = of
@@ -62,7 +62,7 @@ def test_the_p_is_that_of_tossing_a_coin(of: tuple[int, int, int]) -> None:
     assert found.delta == pytest.approx((gained - lost) / n)
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(discordant)
 def test_the_interval_leaves_zero_out_just_where_the_test_finds_a_difference(
     of: tuple[int, int, int],
@@ -76,7 +76,7 @@ def test_the_interval_leaves_zero_out_just_where_the_test_finds_a_difference(
     assert found.verdict == expected
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(discordant)
 def test_sides_swapped_are_the_same_comparison_mirrored(of: tuple[int, int, int]) -> None:
     lost, gained, n = of

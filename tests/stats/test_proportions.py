@@ -39,7 +39,7 @@ def test_intervals_are_those_of_the_literature(
         assert (round(found.low, 4), round(found.high, 4)) == expected
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(counts, st.sampled_from([0.8, 0.95, 0.99]))
 def test_wilson_solves_its_quadratic(of: tuple[int, int], confidence: float) -> None:
     successes, n = of
@@ -51,7 +51,7 @@ def test_wilson_solves_its_quadratic(of: tuple[int, int], confidence: float) -> 
     assert wilson.high == pytest.approx(middle + half, abs=1e-9)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(counts, st.sampled_from([0.8, 0.95, 0.99]))
 def test_clopper_pearson_is_made_of_quantiles_of_the_beta_distribution(
     of: tuple[int, int], confidence: float
@@ -64,7 +64,7 @@ def test_clopper_pearson_is_made_of_quantiles_of_the_beta_distribution(
     assert (exact.low, exact.high) == (pytest.approx(low), pytest.approx(high))
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(counts)
 def test_an_interval_lies_within_0_and_1_and_holds_the_share(of: tuple[int, int]) -> None:
     for found in both(Proportion(*of)):
@@ -72,7 +72,7 @@ def test_an_interval_lies_within_0_and_1_and_holds_the_share(of: tuple[int, int]
         assert of[0] / of[1] - 1e-12 <= found.high <= 1
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(counts)
 def test_failures_have_the_mirrored_interval(of: tuple[int, int]) -> None:
     successes, n = of
@@ -80,7 +80,7 @@ def test_failures_have_the_mirrored_interval(of: tuple[int, int]) -> None:
         assert one.low == pytest.approx(1 - other.high, abs=1e-9)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(counts)
 def test_one_success_more_moves_both_ends_up(of: tuple[int, int]) -> None:
     successes, n = of
@@ -92,7 +92,7 @@ def test_one_success_more_moves_both_ends_up(of: tuple[int, int]) -> None:
             assert less.high < more.high + 1e-12
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(counts)
 def test_the_exact_interval_is_no_narrower_than_it_promises(of: tuple[int, int]) -> None:
     wide, narrow = (both(Proportion(*of), confidence)[1] for confidence in (0.99, 0.9))
