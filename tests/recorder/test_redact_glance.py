@@ -19,7 +19,7 @@ from tracekit.redact.glance import Glance
 from tracekit.redact.issued import ISSUED
 from tracekit.redact.names import TAILS, name_class, secret_endings
 
-BUILTIN = Glance((), builtin=True)
+BUILTIN = Glance((), builtin=True, patience=0)
 PLACES = [
     lambda text: text,
     lambda text: ["x", {"a": [f"see {text} there"]}],
@@ -42,7 +42,7 @@ def _is_missed(value: Any, rules: Rules, known: dict[str, str]) -> bool:
         data = orjson.dumps(value)
     except TypeError:  # half a character: such values go the careful way
         return False
-    glance = Glance(rules.names, builtin=rules.builtin)
+    glance = Glance(rules.names, builtin=rules.builtin, patience=0)
     return glance.sees_nothing(data, known) and _is_redacted(value, rules, known)
 
 
@@ -140,6 +140,15 @@ def test_a_secret_learnt_elsewhere_is_seen() -> None:
 
 def test_more_names_than_it_can_look_for_leave_every_value_in_doubt() -> None:
     names = [f"field_{number}" for number in range(20_000)]
-    assert not Glance(names, builtin=True).sees_nothing(b'{"a":1}', {})
+    assert not Glance(names, builtin=True, patience=0).sees_nothing(b'{"a":1}', {})
     redactor = Redactor(Rules(fields=tuple(names)), KeyedTagger(KEY))
     assert redactor.redact({"field_19999": "plain"}).count == 1
+
+
+def test_an_automaton_is_made_only_for_who_records_much() -> None:
+    glance = Glance((), builtin=True)
+    data = orjson.dumps({"a": "nothing secret " * 600})
+    first = [glance.sees_nothing(data, {}) for _ in range(20)]
+    assert not any(first)
+    later = [glance.sees_nothing(data, {}) for _ in range(20)]
+    assert later[-1]

@@ -44,6 +44,8 @@ _INSTEAD: Mapping[bytes, str] = {
 }
 """Of detectors whose literals say too little: what else each match of theirs holds."""
 _DIGITS = b"0" * 15
+_EACH, _PATIENCE = 300, 300_000
+"""What looking at a value costs the detectors, in characters; and what making an automaton does."""
 _OPENING = r'\A[^"]*"(?:[^"]*"[^"]*")*'
 """All before a text, its first quote included: there is no escape anywhere."""
 
@@ -54,11 +56,14 @@ class Glance:
     Args:
         names: The user's field names, as they are compared.
         builtin: Whether the built-in detectors and names hold.
+        patience: So much is looked at by others before an automaton is made for it.
     """
 
-    def __init__(self, names: Iterable[str], *, builtin: bool) -> None:
+    def __init__(self, names: Iterable[str], *, builtin: bool, patience: int = _PATIENCE) -> None:
         self._names = sorted(names)
         self._builtin = builtin
+        self._patience = patience
+        self._left_out = 0
         self._plain: Sees | None = None
         self._other: Sees | None = None
 
@@ -77,14 +82,19 @@ class Glance:
             if "\\" in text:
                 return False
         if text.isascii():
-            sees = self._plain or self._compile(ascii_only=True)
+            sees = self._plain or self._made(text, ascii_only=True)
         elif self._names:  # whose letters may be folded into others
             return False
         else:
-            sees = self._other or self._compile(ascii_only=False)
-        if sees(text):
+            sees = self._other or self._made(text, ascii_only=False)
+        if sees is None or sees(text):
             return False
         return not known or not any(secret in text for secret in known)
+
+    def _made(self, text: str, *, ascii_only: bool) -> Sees | None:
+        """Make the automaton; None as long as that would cost more than it has to save."""
+        self._left_out += len(text) + _EACH
+        return self._compile(ascii_only=ascii_only) if self._left_out > self._patience else None
 
     def _compile(self, *, ascii_only: bool) -> Sees:
         inside = [*_keys(self._names, builtin=self._builtin)]
