@@ -37,6 +37,10 @@ class Gold:
     steps: int | None = None
     evidence: tuple[str, ...] = ()
     case: Case | None = None
+    success: bool | None = None
+    """Whether the task was done, where somebody has judged that."""
+    unsafe: bool | None = None
+    """Whether an unsafe action was carried out, where somebody has judged that."""
 
 
 GoldFor = Callable[[Trajectory], Gold | None]

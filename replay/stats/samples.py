@@ -14,12 +14,11 @@ A cache that gives every copy a new id is not seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tracekit.assembly import trajectory_digest
-from tracekit.canonical import JsonValue, digest
+from tracekit.canonical import JsonValue, canonical_text, digest
 from tracekit.trajectory import ModelCall, Trajectory
 
 _ASKED_ANEW = frozenset({"live", "sandbox"})
@@ -36,7 +35,7 @@ class Sample:
     fresh: bool = True
     """Whether a model or a tool was asked anew, or the run is no replay."""
     replies: str | None = None
-    """Digest of the ids of all model replies; None where one has none."""
+    """Digest of the ids of all model replies; None where one has none, or two have the same."""
     seeds: str | None = None
     """Digest of all prompts and their seeds; None where one has none."""
 
@@ -49,7 +48,7 @@ class Sample:
             trajectory=trajectory_digest(run),
             replay_of=run.replay_of,
             fresh=run.replay_of is None or not rungs.isdisjoint(_ASKED_ANEW),
-            replies=_all(run.model_calls, _reply_id),
+            replies=_all(run.model_calls, _reply_id, told_apart=True),
             seeds=_all(run.model_calls, _seeded),
         )
 
@@ -110,9 +109,19 @@ def _origin(run_id: str, replay_of: str | None, origins: Mapping[str, str | None
     return run_id
 
 
-def _all(calls: tuple[ModelCall, ...], part: Any) -> str | None:
+def _all(
+    calls: tuple[ModelCall, ...],
+    part: Callable[[ModelCall], JsonValue],
+    *,
+    told_apart: bool = False,
+) -> str | None:
+    """Digest a part of every call; None where one lacks it, or they should differ and do not."""
     found = [part(call) for call in calls]
-    return digest(found) if found and all(one is not None for one in found) else None
+    if not found or any(one is None for one in found):
+        return None
+    if told_apart and len(set(map(canonical_text, found))) < len(found):
+        return None
+    return digest(found)
 
 
 def _reply_id(call: ModelCall) -> JsonValue:

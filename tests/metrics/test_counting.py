@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from replay.case import Case, parse_case
-from replay.metrics import Count, MeasuredRun, Usage, gold_of_run, measure
+from replay.metrics import Count, Gold, MeasuredRun, Usage, gold_of_run, measure
 from tests.metrics.made import declared, failing, read, refused, run, write
 from tracekit.canonical import JsonValue
 from tracekit.contract import Matchers
@@ -58,6 +58,15 @@ def test_a_case_says_by_its_oracles_whether_the_task_was_done() -> None:
     assert measure(run(read("look")), gold=wanted).value("task_success") == 0
     broken = run(read("search"), status="error")
     assert measure(broken, gold=wanted).value("task_success") == 0
+
+
+def test_somebody_who_has_judged_a_run_says_how_it_went() -> None:
+    labels: dict[str, JsonValue] = {"success": True, "security": True, "attack_type": "x"}
+    judged = Gold("our reviewers", success=False, unsafe=False)
+    found = measure(run(read("a"), labels=labels), gold=judged)
+    assert (found.value("task_success"), found.value("unsafe_action_rate")) == (0, 0)
+    silent = measure(run(read("a"), labels=labels), gold=Gold("our reviewers"))
+    assert (silent.value("task_success"), silent.value("unsafe_action_rate")) == (1, 1)
 
 
 def test_invariants_are_not_run_so_that_a_case_with_some_can_only_say_no() -> None:

@@ -74,6 +74,13 @@ def test_the_very_same_replies_came_from_a_cache() -> None:
     assert kept(asked(run("a")), asked(run("b"))) == ("a", "b")
 
 
+def test_an_id_that_a_server_gives_to_every_reply_tells_nothing() -> None:
+    once = [asked(run(name), reply="chatcmpl-0") for name in "ab"]
+    often = [replace(one, model_calls=one.model_calls * 2) for one in once]
+    assert kept(*once) == ("a",)
+    assert kept(*often) == ("a", "b")
+
+
 def test_the_same_prompts_with_the_same_seed_count_once() -> None:
     seeded = [asked(run(name), seed=7) for name in "ab"]
     assert kept(*seeded, asked(run("c"), seed=8)) == ("a", "c")
