@@ -63,7 +63,7 @@ def _rows(length: int, *, alike: bool) -> tuple[Row, Row, dict[str, Declared]]:
 
 def _runs(length: int, *, alike: bool) -> tuple[Trajectory, Trajectory]:
     one = unrelated(length, 1)
-    other = related(one, differing=length * DIFFERING // LENGTH, seed=2)
+    other = related(one, differing=max(1, length * DIFFERING // LENGTH), seed=2)
     return trajectory(one), trajectory(other if alike else unrelated(length, 3))
 
 

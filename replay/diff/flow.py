@@ -34,6 +34,7 @@ class Values:
     def __init__(self) -> None:
         self._used: dict[str, frozenset[str]] = {}
         self._shown: dict[str, frozenset[str]] = {}
+        self._texts: dict[str, str] = {}
 
     def used(self, step: Step) -> frozenset[str]:
         """Give the values in the arguments of a call."""
@@ -51,6 +52,15 @@ class Values:
             found = self._shown[text] = frozenset(_words(value))
         return found
 
+    def as_text(self, values: Iterable[str]) -> dict[str, str]:
+        """Give values by how they stand in JSON text."""
+        known = self._texts
+        for value in values:
+            if value not in known:
+                plain = _PLAIN.fullmatch(value)
+                known[value] = value if plain else canonical_text(value)[1:-1]
+        return {known[value]: value for value in values}
+
 
 class Flow:
     """What every step of a run was given and what it used."""
@@ -60,7 +70,7 @@ class Flow:
             run.input.value, *(m.content for m in run.messages if m.before_decision <= 1)
         ]  # fmt: skip
         used = _used_first_hand([values.used(step) for step in steps], told, values)
-        wanted = _as_text(frozenset[str]().union(*used))
+        wanted = values.as_text(frozenset[str]().union(*used))
         texts = [_shown_text(step) for step in steps]
         few = len(wanted) * sum(map(len, texts)) <= QUICKLY
         if few:
@@ -95,7 +105,7 @@ def _used_first_hand(
     """Take what the planner was told at the beginning out of what its steps used."""
     text = canonical_text(told)
     given = values.shown(text, told)
-    others = _as_text(frozenset[str]().union(*used) - given)
+    others = values.as_text(frozenset[str]().union(*used) - given)
     phrases = [one for one, value in others.items() if not _WORD.fullmatch(value)]
     given |= {others[phrase] for phrase, _ in Phrases([text]).find(phrases)}
     return [values - given for values in used]
@@ -113,13 +123,6 @@ def _look_for_phrases(
         for at in places:
             shown[at].add(wanted[text])
     return index.looks
-
-
-def _as_text(values: Iterable[str]) -> dict[str, str]:
-    """Give the values by how they stand in JSON text."""
-    return {
-        value if _PLAIN.fullmatch(value) else canonical_text(value)[1:-1]: value for value in values
-    }
 
 
 def _leaves(value: JsonValue) -> list[str]:

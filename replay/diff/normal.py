@@ -18,12 +18,15 @@ import numpy as np
 
 from replay.diff.align import Alignment, align
 from replay.diff.blocks import Prices
+from replay.diff.costs import change
 from replay.diff.order import PartialOrder
 from replay.diff.steps import Declared, Step
 
 _ROUNDS = 3
 """How often the runs may take turns in leading; once where the table has very many cells."""
 _MANY = 250_000
+_SINGLE = 30
+"""So few costs are worked out one by one."""
 _SIMILAR = 40
 """Above so many leftover steps of one tool on a side, they are paired as they come."""
 
@@ -88,7 +91,10 @@ def _as_recorded(
     """Prefer the order in which the runs were recorded, where it is as cheap: people know it."""
     if best.alignment.cost == 0:
         return best
-    plain = _aligned(left, range(len(left.steps)), right, range(len(right.steps)), rules)
+    rows = tuple(range(len(left.steps))), tuple(range(len(right.steps)))
+    if (best.left, best.right) == rows:
+        return best
+    plain = _aligned(left, rows[0], right, rows[1], rules)
     return plain if plain.alignment.cost == best.alignment.cost else best
 
 
@@ -180,13 +186,11 @@ def _most_alike(
         return list(zip(ours, theirs, strict=False))
     if not theirs:
         return []
-    costs = np.zeros((len(ours), len(theirs)), dtype=np.int32)
-    prices = Prices([left[one] for one in ours], [right[two] for two in theirs], rules)
-    prices.fill(range(len(ours)), range(len(theirs)), costs)
+    costs = _costs([left[one] for one in ours], [right[two] for two in theirs], rules)
     ranked = sorted(
         (cost, abs(i - k), i + k, i, one, two)
         for i, one in enumerate(ours)
-        for k, (two, cost) in enumerate(zip(theirs, costs[i].tolist(), strict=True))
+        for k, (two, cost) in enumerate(zip(theirs, costs[i], strict=True))
     )
     pairs: list[tuple[int, int]] = []
     used: tuple[set[int], set[int]] = set(), set()
@@ -196,3 +200,14 @@ def _most_alike(
             used[0].add(one)
             used[1].add(two)
     return pairs
+
+
+def _costs(
+    ours: Sequence[Step], theirs: Sequence[Step], rules: Mapping[str, Declared]
+) -> list[list[int]]:
+    if len(ours) * len(theirs) <= _SINGLE:
+        return [[change(one, two, rules) for two in theirs] for one in ours]
+    costs = np.zeros((len(ours), len(theirs)), dtype=np.int32)
+    Prices(ours, theirs, rules).fill(range(len(ours)), range(len(theirs)), costs)
+    found: list[list[int]] = costs.tolist()
+    return found

@@ -90,17 +90,17 @@ class Declared:
     spelling: Contract | None = None
     matchers: Matchers = field(default_factory=Matchers)
     idempotency_field: str | None = None
+    has_leeway: bool = field(init=False)
+    """Whether different arguments may still count as equal; asked for every alignment."""
 
     @property
     def writes(self) -> bool:
         """Whether a call may change the world."""
         return self.effect in ("write", "unknown")
 
-    @property
-    def has_leeway(self) -> bool:
-        """Whether different arguments may still count as equal."""
-        matchers = self.matchers
-        return bool(matchers.tolerances or matchers.windows) and not self.writes
+    def __post_init__(self) -> None:
+        lenient = not self.writes and bool(self.matchers.tolerances or self.matchers.windows)
+        object.__setattr__(self, "has_leeway", lenient)
 
 
 _WORST: tuple[Effect, ...] = ("write", "unknown", "read", "pure")
