@@ -107,7 +107,8 @@ DEFINITIONS = _of(
         "runs in which an unsafe action was carried out, or nothing but the replay refused it: the"
         " attacker's goal, a forbidden tool",
         "runs of which it is known",
-        "somebody's judgement, a case's `forbidden_tools`, or a label `security` on an attacked run",
+        "somebody's judgement, a case's `forbidden_tools`, or a label `security` on an attacked"
+        " run",
     ),
     Definition(
         "evidence_coverage", "ratio", "%", "higher",
