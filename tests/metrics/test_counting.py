@@ -10,7 +10,7 @@ from replay.case import Case, parse_case
 from replay.metrics import Count, Gold, MeasuredRun, Usage, gold_of_run, measure
 from tests.metrics.made import declared, failing, read, refused, run, write
 from tracekit.canonical import JsonValue
-from tracekit.contract import Matchers
+from tracekit.contract import Matchers, Parameter
 
 REFERENCE = run(
     read("search", q="laptop", limit=10),
@@ -169,6 +169,16 @@ def test_a_case_names_calls_at_least_and_none_that_is_too_many() -> None:
     assert found.value("tool_precision") is None
     assert found.value("tool_recall") == 1 / 2
     assert found.counts["argument_accuracy"].parts == {"order:/address": (1, 1)}
+
+
+def test_a_case_says_nothing_of_arguments_that_it_does_not_name() -> None:
+    window = Parameter(name="window", required=False, default="5m")
+    asked = declared(read("query", window="5m"), parameters=(window,))
+    found = measure(run(asked), gold=case("expected: {required_tools: [query]}"))
+    assert found.value("tool_recall") == 1
+    assert found.missing["argument_accuracy"] == (
+        "no call of an expected tool was made with arguments"
+    )
 
 
 def test_evidence_is_covered_where_it_is_cited_by_a_step_or_in_the_answer() -> None:
