@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from replay.aimed import check_live, check_names, check_policies, never_met
 from replay.answering import Span
 from replay.baseline import recorded_planner
 from replay.doing import Doing
@@ -82,6 +83,7 @@ def replay_run(
         ReplayNotPossible: the record lacks what a replay needs.
         PlannerError: the planner cannot be loaded or called.
         IsolationUnavailable: more isolation was asked for than there is.
+        UsageError: an option names a tool that neither the run has nor the planner.
     """
     kept = (
         store if not isinstance(store, (str, Path, type(None))) else open_store(store_path(store))
@@ -93,7 +95,9 @@ def replay_run(
     journal = Journal(journal_folder(kept.path))
     try:
         with Replayer(planner, chosen) as replayer:
-            return replayer.replay(recorded, sink=journal)
+            result = replayer.replay(recorded, sink=journal)
+            replayer.check_names(result)
+            return result
     finally:
         journal.close()
 
@@ -144,6 +148,7 @@ class Replayer:
         with ExitStack() as opened:
             for worker in self._workers.values():
                 opened.enter_context(worker)
+            check_live(self._workers)
             opened.enter_context(self._isolate)
             if self._baseline is not None:
                 opened.enter_context(self._baseline)
@@ -170,6 +175,25 @@ class Replayer:
         if baseline is None and self.options.self_test:
             lanes = Lanes(self_test=self._put_to_test(recorded, played, CANDIDATE))
         return self._finished(recorded, played, lanes)
+
+    def check_names(self, result: ReplayResult) -> None:
+        """Refuse options that name a tool which neither the run has nor the planner.
+
+        Told only after a replay, since a planner may call tools that it declares nowhere.
+
+        Raises:
+            UsageError: there is one.
+        """
+        known = {contract.name for contract in result.recorded.tools}
+        known |= {call.tool for call in (*result.recorded.calls, *result.recorded.covered)}
+        known |= {step.name for step in result.answered if step.kind == "call"}
+        known |= set(self._isolate.ready.planner.get("declared", {}).get("tools", ()))
+        check_names(self.options.policies, self.options.bindings, known)
+
+    def _never_met(self, played: _Play) -> tuple[str, ...]:
+        recorded = [(call.call.tool, call.arguments) for call in played.player.tape.calls]
+        asked = [(step.name, step.arguments) for step in played.done.answered]
+        return never_met(self._policies, (*recorded, *asked))
 
     def _baseline_of(self, recorded: Trajectory) -> Replayer | None:
         """The old planner of a run; where the record is to say which, each is kept once opened."""
@@ -207,7 +231,9 @@ class Replayer:
         check_replayable(recorded, deciding=deciding)
         check_start(recorded, self.options.start, deciding=deciding)
         played, overrides = overridden(recorded, self.options.overrides)
-        player = Player(Tape.of(played), self._policies)
+        tape = Tape.of(played)
+        check_policies(self._policies, tape)
+        player = Player(tape, self._policies)
         scribe = self._scribe(recorded, sink)
         doing = Doing(
             self._workers, self.options.bindings, scribe=scribe, record=recorded, tape=player.tape
@@ -318,7 +344,7 @@ class Replayer:
             baseline=lanes.baseline,
             self_test=lanes.self_test,
             stopped=done.stopped,
-            notes=self._isolate.ready.notes,
+            notes=(*self._isolate.ready.notes, *self._never_met(played)),
         )
 
     def _import_findings(self) -> list[Finding]:

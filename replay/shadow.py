@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from replay.aimed import check_live, check_names
 from replay.answering import PromptAnswer, Stopped, Turn
 from replay.doing import Doing, Judgement
 from replay.isolation import Exit, InProcess, Isolate, Level, Limits, Wall
 from replay.lingering import describe_left
-from replay.matching import Answer, AskedCall, AskedPrompt, refusal
+from replay.matching import Answer, AskedCall, AskedPrompt, Policies, refusal
 from replay.matching.question import nature_of
 from replay.matching.unmatched import ERROR_TYPE
 from replay.matching.validating import find_fault
@@ -166,12 +167,17 @@ def shadow_run(
         workers = _workers(planner, chosen)
         for worker in workers.values():
             opened.enter_context(worker)
+        check_live(workers)
         place = isolate(planner, chosen)
         opened.enter_context(place)
         journal = Journal(journal_folder(kept.path))
         opened.callback(journal.close)
         scene = _scene(given, place.ready.planner, like)
-        return _Shadow(planner, place, workers, chosen).run(scene, journal)
+        result = _Shadow(planner, place, workers, chosen).run(scene, journal)
+        known = {call.tool for call in result.calls} | {tool.name for tool in scene.tools}
+        known |= set(place.ready.planner.get("declared", {}).get("tools", ()))
+        check_names(Policies(), chosen.bindings, known)
+        return result
 
 
 def _workers(planner: str | object, options: ShadowOptions) -> dict[Kind, Worker]:

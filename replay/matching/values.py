@@ -101,11 +101,20 @@ class Policies:
                     f"policy {policy!r} for unmatched calls of {name!r} is not known",
                     hint=f"one of {', '.join(UNMATCHED)}",
                 )
+            if name in ("write", "unknown") and policy in ("nearest", "live"):
+                raise UsageError(
+                    f"policy {policy} is for reads: a write is never answered by it",
+                    hint=f"for example {name}=error, {name}=stop, {name}=simulate",
+                )
         if self.stale not in STALE:
             raise UsageError(
                 f"policy {self.stale!r} for stale observations is not known",
                 hint=f"one of {', '.join(STALE)}",
             )
+        places = [*self.ignores.values(), *self.windows.values()]
+        for pointer in (pointer for found in places for pointer in found):
+            if not pointer.startswith("/"):
+                raise UsageError(f"{pointer!r} is no JSON pointer", hint=f"write /{pointer}")
         for least in (self.similarity, *self.least.values()):
             if not 0 <= least <= 1:
                 raise UsageError(f"similarity {least:g} is not between 0 and 1")

@@ -414,12 +414,11 @@ def test_a_listed_read_reaches_no_host_that_was_not(folder: Path, rates: Rates) 
 
 def test_a_write_is_never_live(folder: Path, rates: Rates) -> None:
     bindings = live(rates, rates.host, where="sandboxes:sends", tool="rates")
-    result = replay(folder, "asks_elsewhere", bindings)
-    assert "it is declared write" in result.answered[0].answer.explanation
-    listed = replay(
-        folder, "pays_more", live(rates, tool="refund", where="fixtures.agents.desk:refund")
-    )
-    assert [finding.kind for finding in listed.findings] == ["write refused"]
+    with pytest.raises(UsageError, match="--live rates: its effect is write"):
+        replay(folder, "asks_elsewhere", bindings)
+    undeclared = live(rates, tool="refund", where="sandboxes:simulated")
+    with pytest.raises(UsageError, match="policy live for refund: it is a write in this recording"):
+        replay(folder, "pays_more", undeclared)
 
 
 # --- how it runs ----------------------------------------------------------------------------------
@@ -461,7 +460,7 @@ def test_one_worker_serves_one_replay_after_the_other(folder: Path, sandbox: Pat
 
 
 def test_a_call_that_could_not_be_made_counts_as_not_in_the_recording(folder: Path) -> None:
-    bindings = Bindings(functions={"simulate": {"other": "sandboxes:simulated"}})
+    bindings = Bindings(functions={"simulate": {"refund": "sandboxes:simulated"}})
     result = replay(folder, "decides", bindings, Policies(unmatched={"*": "simulate"}))
     assert result.shares == {"error": 1}
     assert "no function is bound" in result.answered[0].answer.explanation

@@ -137,10 +137,17 @@ def test_simulations_and_listed_reads_answer_the_planner(folder: Path) -> None:
 
 def test_a_write_is_never_made_live(folder: Path) -> None:
     bindings = Bindings(functions={"live": {"refund": "fixtures.agents.desk:refund"}})
-    result = shadow(folder, "handles", bindings=bindings)
-    assert result.calls[1].answered == "not executed"
+    with pytest.raises(UsageError, match="--live refund: its effect is write"):
+        shadow(folder, "handles", bindings=bindings)
     with pytest.raises(UsageError, match="not even in a sandbox"):
         ShadowOptions(bindings=Bindings(functions={"sandbox": {"refund": "shadows:order_of"}}))
+
+
+def test_a_function_for_a_tool_that_nobody_knows_is_refused(folder: Path) -> None:
+    bindings = Bindings(functions={"simulate": {"refnud": "shadows:order_of"}})
+    with pytest.raises(UsageError, match="--simulate names the tool 'refnud'") as caught:
+        shadow(folder, "handles", bindings=bindings)
+    assert "the nearest is refund" in str(caught.value)
 
 
 def test_a_planner_that_decides_is_told_the_tools_of_a_recorded_run(folder: Path) -> None:

@@ -1,0 +1,115 @@
+"""What options are aimed at: the tools and arguments that they name, and whether those are there.
+
+A misspelt name changes nothing, and a policy that can never hold changes nothing either; both would
+pass in silence for what they were meant to do. A tool is known if the run has it, or the planner
+declares or calls it: the last can only be told afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from rapidfuzz import fuzz, process
+
+from replay.matching import Policies
+from replay.tape import Tape
+from replay.workers import Bindings, Kind, Worker
+from tracekit import jsontree
+from tracekit.canonical import JsonValue
+from tracekit.contract import EFFECTS
+from tracekit.errors import PointerNotFound, UsageError
+
+Calls = Iterable[tuple[str, JsonValue]]
+"""Tools and arguments."""
+_ALIKE = 60
+
+
+def check_policies(policies: Policies, tape: Tape) -> None:
+    """Refuse a policy for a tool which the record knows to write, and which no write may have.
+
+    Raises:
+        UsageError: there is one.
+    """
+    wanted = {**dict.fromkeys(policies.live, "live"), **policies.unmatched}
+    for tool, policy in wanted.items():
+        if policy in ("live", "nearest") and tape.effect(tool) == "write":
+            why = "is never sent out live" if policy == "live" else "is never answered by likeness"
+            raise UsageError(
+                f"policy {policy} for {tool}: it is a write in this recording, and a write {why}",
+                hint=f"for example --sandbox {tool}=MOD:OBJ or --simulate {tool}=MOD:OBJ",
+            )
+
+
+def check_live(workers: Mapping[Kind, Worker]) -> None:
+    """Refuse to make calls live that are declared to write, or not declared at all.
+
+    Raises:
+        UsageError: there is one among the functions.
+    """
+    known = workers["live"].effects if "live" in workers else {}
+    for tool, effect in known.items():
+        if effect not in ("pure", "read"):
+            raise UsageError(
+                f"--live {tool}: its effect is {effect}, and only reads are really made",
+                hint=f"for example --sandbox {tool}=MOD:OBJ or --simulate {tool}=MOD:OBJ",
+            )
+
+
+def check_names(policies: Policies, bindings: Bindings, known: Collection[str]) -> None:
+    """Refuse options that name a tool which nobody knows.
+
+    Raises:
+        UsageError: there is one; it names the known tool that is most alike.
+    """
+    groups = {*EFFECTS, "*"}
+    for option, tool in _names(policies, bindings):
+        if tool in known or (option == "--unmatched" and tool in groups) or tool == "*":
+            continue
+        others = sorted({*known, *(groups if option == "--unmatched" else ())})
+        like = process.extractOne(tool, others, scorer=fuzz.ratio, score_cutoff=_ALIKE)
+        hint = f"the nearest is {like[0]}" if like else f"known are {', '.join(others[:8])}"
+        raise UsageError(
+            f"{option} names the tool {tool!r}, which neither the run has nor the planner declares "
+            "or calls",
+            hint=hint if others else None,
+        )
+
+
+def _names(policies: Policies, bindings: Bindings) -> Iterator[tuple[str, str]]:
+    for kind, functions in bindings.functions.items():
+        yield from ((f"--{kind}", tool) for tool in functions)
+    bound = {tool for functions in bindings.functions.values() for tool in functions}
+    yield from (("--live", tool) for tool in sorted(policies.live - bound))
+    for tool in (*policies.unmatched, *policies.least):
+        if tool not in bound:
+            yield "--unmatched", tool
+    for rename in policies.maps:
+        yield from (("--map", tool) for tool in (rename.old_tool, rename.new_tool))
+    yield from (("--ignore", tool) for tool in policies.ignores)
+    yield from (("--window", tool) for tool in policies.windows)
+
+
+def never_met(policies: Policies, calls: Calls) -> tuple[str, ...]:
+    """Name the places of ``--ignore``, ``--window`` and ``--map`` that no call has, as notes."""
+    wanted = [("--ignore", t, p) for t, places in policies.ignores.items() for p in places]
+    wanted += [("--window", t, p) for t, places in policies.windows.items() for p in places]
+    for rename in policies.maps:
+        if rename.old_pointer is not None and rename.new_pointer is not None:
+            wanted.append(("--map", rename.old_tool, rename.old_pointer))
+            wanted.append(("--map", rename.new_tool, rename.new_pointer))
+    if not wanted:
+        return ()
+    made = list(calls)
+    return tuple(
+        f"{option} {tool}:{place} was in vain: no call of {tool} has that argument"
+        for option, tool, place in wanted
+        if not any(name == tool and _has(arguments, place) for name, arguments in made)
+    )
+
+
+def _has(arguments: JsonValue, place: str) -> bool:
+    try:
+        jsontree.get(arguments, place)
+    except PointerNotFound:
+        return False
+    return True
