@@ -30,8 +30,6 @@ expected:
   answer: {contains: [db pool exhausted]}
 budgets: {calls: 3}
 """
-    "LOKI", """{tool: loki.query, arguments: {query: '{service="checkout-api"} |= "error"'}}"""
-)
 
 
 @pytest.fixture(scope="module")
