@@ -213,9 +213,8 @@ def _call(index: int, decision: int, call: Call, rule: Declared) -> Step:
     kept = call.observation.state not in ("absent", "reference")
     if not kept:
         observation = f"({call.observation.state})"
-    outcome = _outcome_text(
-        call.observation.is_error, policy_of(call), tuple(sorted(call.evidence)), kept
-    )
+    flags = call.observation.is_error, kept
+    outcome = _outcome_text(flags, policy_of(call), tuple(sorted(call.evidence)))
     action = f"call {_name_text(call.tool)} {text}"
     return Step(
         index=index,
@@ -236,14 +235,9 @@ _name_text = lru_cache(maxsize=256)(canonical_text)
 
 
 @lru_cache(maxsize=256)
-def _outcome_text(
-    is_error: bool,  # noqa: FBT001  # the parts of a text
-    policy: str | None,
-    evidence: tuple[str, ...],
-    kept: bool,  # noqa: FBT001
-) -> str:
+def _outcome_text(flags: tuple[bool, bool], policy: str | None, evidence: tuple[str, ...]) -> str:
     """Write what there is to an outcome beside what came back; few are ever different."""
-    return canonical_text([is_error, policy, list(evidence), kept])
+    return canonical_text([*flags, policy, list(evidence)])
 
 
 def policy_of(call: Call) -> str | None:
