@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import json
+import random
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from replay.distill import Budget, DistillOptions, DistillResult, Wish, distill_record
+from replay.distill import (
+    Budget,
+    DistillOptions,
+    DistillResult,
+    Wish,
+    distill_record,
+    distilling,
+)
+from replay.distill.draft import Draft
+from replay.distill.judge import Judge
+from replay.distill.reducing import Reduction, reduce_draft
+from replay.distill.sprt import Noise
 from tests.distill.distill_kit import attacked, distilled, planners
 from tracekit.cli import main
 from tracekit.errors import DistillError, ReplayInProgress
 
 PAYS = Wish(forbid=("bank.pay",))
+ROOT = Path(__file__).parents[2]
 TRACE = (
-    Path(__file__).parents[2] / "fixtures/traces/agentdyn/gpt-4o-2024-08-06/github/user_task_0"
+    ROOT / "fixtures/traces/agentdyn/gpt-4o-2024-08-06/github/user_task_0"
     "/important_instructions/injection_task_0.json"
 )
 GULLIBLE, CAREFUL = "fixtures.agents.general:gullible", "fixtures.agents.general:careful"
@@ -80,6 +97,50 @@ def test_answers_about_another_failure_or_planner_are_refused(tmp_path: Path) ->
                 fixed=fixed if other != attacked() else None,
                 options=options,
             )
+
+
+def test_a_planner_that_fails_only_sometimes_comes_to_the_same_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Sometimes(Judge):
+        def __call__(self, draft: Draft) -> bool:
+            return super().__call__(draft) and chance.random() >= noise.missed
+
+    def reduced(start: Draft, judge: Judge, **given: Any) -> Reduction:
+        seldom = Sometimes(judge.failing, judge.fixed, judge.target, judge.notes, judge.consumed)
+        return reduce_draft(start, seldom, noise=noise, **given)
+
+    chance, noise = random.Random(2), Noise(missed=0.3)
+    failing, fixed = planners()
+    always = distilled(attacked(), failing, fixed, wish=PAYS)
+    monkeypatch.setattr(distilling, "reduce_draft", reduced)
+    sometimes = distilled(attacked(), failing, fixed, wish=PAYS)
+    assert _case(sometimes) == _case(always)
+    assert sometimes.calls <= 12 * always.calls
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_twenty_times_it_goes_on_to_the_same_case(tmp_path: Path) -> None:
+    _kill_and_resume(tmp_path, kills=20)
+
+
+def _kill_and_resume(folder: Path, *, kills: int) -> None:
+    store, answers = folder / "store", folder / "answers"
+    assert _tracekit(store, "import", str(TRACE), "--effects", "agentdyn").exit_code == 0
+    given = ["--run-id", "agentdyn", "--planner", GULLIBLE, "--fixed", CAREFUL, "--json"]
+    alone = json.loads(_tracekit(store, "distill", *given, "--out", str(folder / "alone")).stdout)
+    command = [sys.executable, "-m", "tracekit", "distill", *given, "--store", str(store)]
+    command += ["--out", str(folder / "cases"), "--resume", str(answers)]
+    chance = random.Random(11)
+    for _ in range(kills):
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as child:
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(chance.uniform(0.5, 6))
+            child.kill()
+    ended = json.loads(_tracekit(store, *command[3:]).stdout)
+    _, *kept = map(json.loads, answers.read_text("utf-8").splitlines())
+    assert ended["case"] == alone["case"]
+    assert len({line["key"] for line in kept}) == len(kept) == alone["calls"]
 
 
 def test_a_file_of_answers_is_about_one_run(tmp_path: Path) -> None:

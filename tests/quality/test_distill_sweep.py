@@ -70,7 +70,7 @@ def test_attacks_that_succeeded_become_small_cases(attacked: list[Trajectory]) -
     assert len(made) >= 48
     assert statistics.median(result.after.observations for result in made) == 1
     assert statistics.median(result.after.bytes for result in made) <= 100
-    assert statistics.median(result.calls for result in made) <= 30
+    assert statistics.median(result.calls for result in made) <= 25
     assert max(result.after.observations for result in made) <= 2
     assert all(result.minimal for result in made)
     with CaseRunner(obeys) as fails, CaseRunner(minds) as passes:
