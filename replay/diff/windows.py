@@ -162,9 +162,10 @@ class Detours:
     def _reach(self, places: range, budget: int) -> int:
         """Count the pairs on one side of a gap that a detour through it could miss."""
         reach = 0
+        weights, plain = self._left.weights, self._plain
         for count, at in enumerate(places, 1):
-            weight = self._left.weights[at]
-            budget -= self._missed(at)
+            weight = weights[at]
+            budget -= weight // 2 if plain else self._missed(at)
             if budget < EDGE:
                 break
             if budget >= weight - weight // 4:
