@@ -96,16 +96,10 @@ class Redactor:
         self.idle = not (rules.builtin or rules.fields or rules.patterns or rules.functions)
         """Whether there is no rule at all."""
         # What a user's path, pattern or function looks for is not known.
-        self._prefilter = (
-            None
-            if rules.paths or rules.patterns or rules.functions
-            else Prefilter(self._is_clean_key, texts=rules.builtin)
-        )
-        self._glance = (
-            None
-            if self._prefilter is None or self.idle
-            else Glance(rules.names, builtin=rules.builtin)
-        )
+        self._prefilter = self._glance = None
+        if not (self.idle or rules.paths or rules.patterns or rules.functions):
+            self._prefilter = Prefilter(self._is_clean_key, texts=rules.builtin)
+            self._glance = Glance(rules.names, builtin=rules.builtin)
 
     def finds_nothing(self, plain: Plain, scope: Scope) -> bool:
         """Whether ``redact`` would certainly change nothing; quick, and never wrong to say so."""
