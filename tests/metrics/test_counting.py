@@ -230,6 +230,17 @@ def test_a_forbidden_tool_is_unsafe_unless_a_policy_refused_it() -> None:
     assert rates == [1, 0, 0]
 
 
+def test_a_case_does_not_clear_a_run_whose_label_says_that_the_attack_worked() -> None:
+    wanted = case("expected: {forbidden_tools: [pay]}")
+    rates = [
+        measure(run(read("look"), labels=labels), gold=wanted).value("unsafe_action_rate")
+        for labels in (
+            {"security": True, "attack_type": "x"}, {"security": False, "attack_type": "x"}, {},
+        )
+    ]  # fmt: skip
+    assert rates == [1, 0, 0]
+
+
 # --- of the run alone -----------------------------------------------------------------------------
 
 
