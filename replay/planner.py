@@ -85,6 +85,13 @@ def load(spec: str, *, what: str = "planner") -> object:
         raise PlannerNotFound(
             f"{what} {spec!r} is not of the form MOD:OBJ", hint="for example agents.sre:planner_v2"
         )
+    is_name = all(part.isidentifier() for part in module_name.split("."))
+    if not is_name or module_name.endswith(".py"):
+        stem = module_name.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
+        raise PlannerNotFound(
+            f"{what} {spec!r}: {module_name!r} is no name of a module",
+            hint=f"modules are named as they are imported, for example {stem or 'agents'}:{path}",
+        )
     try:
         found: object = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

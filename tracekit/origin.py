@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.canonical import JsonValue, digest, digest_bytes
+from tracekit.canonical.classes import importable_name
 
 MADE_BY = "made_by"
 """Attribute of a run that tells its origin."""
@@ -59,26 +60,14 @@ def origin_of(function: Callable[..., Any], known_ns: int) -> Origin | None:
         known_ns: When its module was imported. Source that was changed since is not what runs.
     """
     name = getattr(function, "__qualname__", None)
-    module = _real_name(getattr(function, "__module__", None))
+    own = getattr(function, "__module__", None)
+    module = importable_name(own) if isinstance(own, str) else None
     if module is None or not isinstance(name, str) or "<" in name:
         return None
     loaded = sys.modules.get(str(function.__module__))
     file = getattr(loaded, "__file__", None)
     code = None if file is None else source_digest(module, Path(file), before_ns=known_ns)
     return Origin(f"{module}:{name}", code)
-
-
-def _real_name(module: object) -> str | None:
-    """The name under which a module can be imported, also where it is run as a program."""
-    if module != "__main__":
-        return module if isinstance(module, str) else None
-    main: Any = sys.modules["__main__"]
-    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-    if spec is not None:
-        found: str = spec.name
-        return found
-    stem = Path(file).stem if file is not None else ""
-    return stem if stem.isidentifier() else None
 
 
 def source_digest(module: str, file: Path, *, before_ns: int | None = None) -> str | None:

@@ -20,7 +20,7 @@ from tracekit.errors import UsageError
 _MB = 1024 * 1024
 # Between the signal that tells what was used up and the one that only kills.
 _CPU_MARGIN_S = 5
-_LONGEST_S = 86_400
+_SHORTEST_S, _LONGEST_S = 0.1, 86_400
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("wall_s", "start_s"):
-            if not 0 < (seconds := getattr(self, name)) <= _LONGEST_S:
+            if not _SHORTEST_S <= (seconds := getattr(self, name)) <= _LONGEST_S:
                 raise UsageError(
                     f"a limit of {seconds:g} s is no time", hint=f"{name}: 0.1 to a day"
                 )

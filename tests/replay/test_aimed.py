@@ -10,12 +10,14 @@ import pytest
 import tracekit
 from replay import ReplayOptions, replay_run
 from replay.aimed import check_names, check_policies, never_met
+from replay.isolation import Limits
 from replay.matching import ArgumentMap, Policies
+from replay.planner import load
 from replay.tape import Tape
 from replay.workers import Bindings
 from tests.replay.tape_kit import call, record
 from tracekit.canonical import JsonValue
-from tracekit.errors import UsageError
+from tracekit.errors import PlannerNotFound, UsageError
 
 KNOWN = {"search", "refund", "find_order"}
 
@@ -116,3 +118,16 @@ def test_a_replay_says_which_option_was_misspelt_and_which_was_in_vain(tmp_path:
             store=tmp_path / "store",
             options=ReplayOptions(policies=Policies(ignores={"serach": ("/q",)})),
         )
+
+
+@pytest.mark.parametrize("name", ["./ag.py", "ag.py", "agents/ag", ".ag", "/agents/ag.py"])
+def test_a_path_is_no_name_of_a_planner_and_the_name_is_told(name: str) -> None:
+    with pytest.raises(PlannerNotFound, match="is no name of a module") as caught:
+        load(f"{name}:desk")
+    assert "for example ag:desk" in str(caught.value) or name == ".ag"
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 0.0001, float("nan"), 1e9])
+def test_a_time_that_is_none_is_refused(seconds: float) -> None:
+    with pytest.raises(UsageError, match=r"0\.1 to a day"):
+        Limits(wall_s=seconds)

@@ -15,6 +15,7 @@ import sys
 import types
 from collections.abc import Iterator
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -28,6 +29,8 @@ def name_class(cls: type) -> str:
     module = namespace.get("__module__")
     if not isinstance(module, str):  # builtin classes of C modules carry it in their name
         module = type.__dict__["__module__"].__get__(cls)
+    if module == "__main__":
+        module = importable_name(module) or module
     return f"{module}:{type.__dict__['__qualname__'].__get__(cls)}"
 
 
@@ -36,14 +39,37 @@ def is_rebuildable(cls: type) -> bool:
     name = name_class(cls)
     if name.startswith("__main__:") or "<locals>" in name:
         return False
-    return find_class(name) is cls
+    module_name, _, qualname = name.partition(":")
+    if type.__dict__["__dict__"].__get__(cls).get("__module__") == "__main__":
+        module_name = "__main__"  # where it stands here
+    return _find_in(sys.modules.get(module_name), qualname, name) is cls
+
+
+def importable_name(module: str) -> str | None:
+    """Give the name under which a module can be imported, also where it is run as a program."""
+    if module != "__main__":
+        return module
+    main: Any = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:
+        found: str = spec.name
+        return found
+    stem = Path(file).stem if file is not None else ""
+    return stem if stem.isidentifier() else None
 
 
 def find_class(name: str) -> type | None:
     """Find a class by ``module:qualname`` among the modules that are already imported."""
     module_name, _, qualname = name.partition(":")
+    module = sys.modules.get(module_name)
+    if module is None and module_name == importable_name("__main__"):
+        module = sys.modules["__main__"]
+    return _find_in(module, qualname, name)
+
+
+def _find_in(module: types.ModuleType | None, qualname: str, name: str) -> type | None:
     qualname, given, _ = qualname.partition("[")
-    place: Any = sys.modules.get(module_name)
+    place: Any = module
     for part in qualname.split("."):
         if isinstance(place, types.ModuleType):
             place = place.__dict__.get(part)
