@@ -219,7 +219,7 @@ def make_workers(
                 functions,
                 level=level,
                 limits=limits,
-                gaps=bindings.gaps.get(kind, Gaps()),
+                gaps=replace(bindings.gaps.get(kind, Gaps()), discarded=False),
                 env={**env, **bindings.environment},
                 path=path,
             )

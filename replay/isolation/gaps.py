@@ -26,6 +26,8 @@ class Gaps:
     """``name:port``."""
     folders: tuple[str, ...] = ()
     """Absolute paths of folders that it may write into."""
+    discarded: bool = True
+    """Whether the kernel's wall lets it write into a copy of its working folder, thrown away."""
 
     def addresses(self) -> list[str]:
         """Return each host by its name and by its addresses, with the port.

@@ -62,11 +62,14 @@ def sealed_numbers() -> list[int]:
     return numbers
 
 
-def copied_folder(cwd: Path) -> Path | None:
+def copied_folder(cwd: Path, gaps: Gaps) -> Path | None:
     """Return the folder to keep a discarded copy of: the working folder, where that is one's own.
 
-    A folder that holds the temporary files is not: the wall proves itself by a write there.
+    A folder that holds the temporary files is not: the wall proves itself by a write there. And
+    what is written by a child that really does things must arrive, or be refused.
     """
+    if not gaps.discarded:
+        return None
     here, temporary = cwd.resolve(), Path(tempfile.gettempdir()).resolve()
     return None if temporary.is_relative_to(here) else here
 
@@ -108,7 +111,7 @@ def start_confined(
     """
     from sandlock import BranchAction, Sandbox, StdioMode
 
-    copied = copied_folder(cwd)
+    copied = copied_folder(cwd, gaps)
     sandbox = Sandbox(
         fs_readable=["/"],
         fs_writable=[str(scratch), os.devnull, *gaps.folders],

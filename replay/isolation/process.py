@@ -222,7 +222,7 @@ class Isolate:
 
     def _boot(self, target: Message) -> Message:
         on_kernel = self._level == "kernel"
-        copied = kernel.copied_folder(self._cwd) if on_kernel else None
+        copied = kernel.copied_folder(self._cwd, self._gaps) if on_kernel else None
         return {
             "level": self._level,
             "limits": self._limits.as_dict(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -422,6 +423,25 @@ def test_a_write_is_never_live(folder: Path, rates: Rates) -> None:
 
 
 # --- how it runs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_what_a_sandbox_writes_beneath_the_working_folder_arrives_or_is_refused_by_name(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, listed: bool
+) -> None:
+    if not kernel_available()[0]:
+        pytest.skip(kernel_available()[1])
+    monkeypatch.chdir(tmp_path)
+    sandbox = tmp_path / "sandbox"
+    sandbox.mkdir()
+    bindings = in_sandbox(sandbox)
+    if not listed:
+        bindings = replace(bindings, gaps={})
+    options = ReplayOptions(isolation="kernel", path=(str(folder),), bindings=bindings)
+    result = replay_run(RUN, planner="sandboxes:pays_more", store=folder / "store", options=options)
+    said = result.answered[-1].answer.explanation
+    assert (sandbox / "ledger").exists() is listed
+    assert (f"its walls refused file: {sandbox / 'ledger'}" in said) is not listed
 
 
 def test_a_sandbox_is_confined_by_the_kernel_too(folder: Path, sandbox: Path) -> None:
