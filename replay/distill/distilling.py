@@ -10,7 +10,6 @@ from typing import Literal
 
 from replay.case import Case, Expected
 from replay.caserun import CaseResult, CaseRunner
-from replay.distill import question
 from replay.distill.beginning import source_of, whole_run
 from replay.distill.describing import comments_on, count_parts, notes_on, with_short_ids
 from replay.distill.draft import Draft
@@ -36,7 +35,8 @@ from replay.distill.question import Wish
 from replay.distill.reducing import Progress, Reduction, reduce_draft
 from replay.distill.sightings import Choice
 from replay.distill.sitting import Sitting, question_of, sitting
-from replay.oracles import OracleFinding
+from replay.distill.sprt import Noise
+from replay.distill.steadiness import ERROR, Steady, steadiness
 from replay.replayer import ReplayOptions, check_replayable, importable
 from tracekit import conditions
 from tracekit.configuration import store_path
@@ -70,6 +70,8 @@ class DistillOptions:
     """How many candidates are tried at once."""
     answers: Path | None = None
     """File that answers are kept in, and taken from where it was there; None keeps none."""
+    flaky: bool = False
+    """Whether the planner may fail only sometimes."""
 
     @property
     def running(self) -> ReplayOptions:
@@ -157,6 +159,7 @@ class _Work:
         self.runs = 0
         self.remarks: list[str] = []
         self._offending: int | None = None
+        self._noise: Noise | None = None
 
     def distilled(self, progress: Progress | None) -> DistillResult:
         began = conditions.monotonic_ns()
@@ -184,6 +187,7 @@ class _Work:
                     progress=progress,
                     helpers=beside.helpers,
                     answers=beside.answers,
+                    noise=self._noise,
                 )
         self.runs += judge.runs + beside.runs
         told = self._told(start, reduction, judge)
@@ -262,7 +266,8 @@ class _Work:
         if meant.others and not self.options.wish.says_something:
             names = ", ".join(other.name for other in meant.others)
             self.remarks.append(f"also seen, for a case of its own with --signature: {names}")
-        full, found = self._always(failing, case, choice)
+        steady = self._steady(failing, case, choice)
+        full, found = steady.result, steady.found
         passed = self._passing(fixed, case) if fixed else None
         flow = Flow(found.tool or "")
         call = offending_call(full, found)
@@ -286,33 +291,20 @@ class _Work:
             judge.know(fixed, passed)
         return start, judge
 
-    def _always(
-        self, failing: CaseRunner, case: Case, choice: Choice
-    ) -> tuple[CaseResult, OracleFinding]:
-        """Run the planner several times on the whole case; it has to fail each time alike."""
+    def _steady(self, failing: CaseRunner, case: Case, choice: Choice) -> Steady:
+        """Run the planner several times on the whole case."""
         tries = _TRIES_LIVE if self.options.model == "live" else _TRIES
-        results = [self._run(failing, case) for _ in range(tries)]
-        found = [next(filter(choice.fits, result.findings), None) for result in results]
-        kept = [finding for finding in found if finding is not None]
-        if not kept:
-            raise DistillError(
-                f"{failing.planner_name} does not fail so on the whole run "
-                f"({choice.name}): {question.did(results[0])}",
-                hint="leave the choice out to be shown what is seen",
-            )
-        if len(kept) < len(found) or len({finding.signature for finding in kept}) > 1:
-            more = 0 if self.options.model == "live" else _RATE_TRIES - tries
-            found += [
-                next(filter(choice.fits, self._run(failing, case).findings), None)
-                for _ in range(more)
-            ]
-            often = sum(finding is not None for finding in found)
-            raise DistillError(
-                f"{failing.planner_name} is flaky {often}/{len(found)}: it fails only sometimes on "
-                "the same case, so no smaller one can be trusted",
-                hint="take chance and time from tracekit.conditions, or a model with temperature 0",
-            )
-        return results[0], kept[0]
+        more = _RATE_TRIES - tries if self.options.model != "live" or self.options.flaky else 0
+        steady = steadiness(
+            lambda: self._run(failing, case),
+            choice,
+            tries=tries,
+            more=more,
+            flaky=self.options.flaky,
+        )
+        self._noise = steady.noise
+        self.remarks += [steady.remark] if steady.remark else []
+        return steady
 
     def _passing(self, fixed: CaseRunner, case: Case) -> CaseResult:
         """Run the fixed planner twice on the whole case; it has to pass."""
@@ -340,8 +332,11 @@ class _Work:
         expected = target.expected.model_copy(update={"consumed": consumed})
         case = self._described(short, expected, target, minimal=minimal)
         with self._runners() as (failing, fixed):
-            seen = self._run(failing, case)
-            found = target.found_in(seen)
+            for _ in range(self._noise.repeats(ERROR / 10) if self._noise else 1):
+                seen = self._run(failing, case)
+                found = target.found_in(seen)
+                if found is not None:
+                    break
             if found is None:
                 raise DistillError(
                     f"flaky: in a fresh process {failing.planner_name} does not fail any more: "

@@ -70,6 +70,10 @@ if TYPE_CHECKING:
     help="Candidates tried at once; the case is the same.",
 )  # fmt: skip
 @click.option(
+    "--flaky", is_flag=True,
+    help="The planner may fail only sometimes; each candidate is run until it is sure.",
+)  # fmt: skip
+@click.option(
     "--resume", metavar="FILE",
     help="Keep answers in FILE, and take those that are there: broken off, it goes on.",
 )  # fmt: skip
@@ -241,6 +245,7 @@ def _options(
     budget_usd: float | None,
     jobs: int,
     resume: str | None,
+    flaky: bool,
     env: tuple[str, ...],
     timeout: float,
     name: str | None,
@@ -266,4 +271,5 @@ def _options(
         name=name,
         workers=jobs,
         answers=None if resume is None else Path(resume),
+        flaky=flaky,
     )
