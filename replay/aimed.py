@@ -8,6 +8,7 @@ declares or calls it: the last can only be told afterwards.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 from rapidfuzz import fuzz, process
 
@@ -16,7 +17,7 @@ from replay.tape import Tape
 from replay.workers import Bindings, Kind, Worker
 from tracekit import jsontree
 from tracekit.canonical import JsonValue
-from tracekit.contract import EFFECTS
+from tracekit.contract import EFFECTS, Contract
 from tracekit.errors import PointerNotFound, UsageError
 
 Calls = Iterable[tuple[str, JsonValue]]
@@ -53,6 +54,14 @@ def check_live(workers: Mapping[Kind, Worker]) -> None:
                 f"--live {tool}: its effect is {effect}, and only reads are really made",
                 hint=f"for example --sandbox {tool}=MOD:OBJ or --simulate {tool}=MOD:OBJ",
             )
+
+
+def known_tools(
+    offered: Iterable[Contract], called: Iterable[str], planner: Mapping[str, Any]
+) -> set[str]:
+    """The tools that a run offered, that were called, and that the planner's module declares."""
+    declared = planner.get("declared", {}).get("tools", ())
+    return {contract.name for contract in offered} | {*called} | {*declared}
 
 
 def check_names(policies: Policies, bindings: Bindings, known: Collection[str]) -> None:

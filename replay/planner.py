@@ -80,18 +80,7 @@ def load(spec: str, *, what: str = "planner") -> object:
         PlannerNotFound: the text, the module or the attribute is wrong.
         PlannerImportFailed: the module raised while it was imported.
     """
-    module_name, colon, path = spec.partition(":")
-    if not (module_name and colon and path):
-        raise PlannerNotFound(
-            f"{what} {spec!r} is not of the form MOD:OBJ", hint="for example agents.sre:planner_v2"
-        )
-    is_name = all(part.isidentifier() for part in module_name.split("."))
-    if not is_name or module_name.endswith(".py"):
-        stem = module_name.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
-        raise PlannerNotFound(
-            f"{what} {spec!r}: {module_name!r} is no name of a module",
-            hint=f"modules are named as they are imported, for example {stem or 'agents'}:{path}",
-        )
+    module_name, path = _split(spec, what)
     try:
         found: object = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -115,6 +104,23 @@ def load(spec: str, *, what: str = "planner") -> object:
                 hint=f"it has {', '.join(names)}" if names else None,
             ) from None
     return found
+
+
+def _split(spec: str, what: str) -> tuple[str, str]:
+    """Split ``MOD:OBJ``, where it is that."""
+    module_name, colon, path = spec.partition(":")
+    if not (module_name and colon and path):
+        raise PlannerNotFound(
+            f"{what} {spec!r} is not of the form MOD:OBJ", hint="for example agents.sre:planner_v2"
+        )
+    is_name = all(part.isidentifier() for part in module_name.split("."))
+    if not is_name or module_name.endswith(".py"):
+        stem = module_name.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
+        raise PlannerNotFound(
+            f"{what} {spec!r}: {module_name!r} is no name of a module",
+            hint=f"modules are named as they are imported, for example {stem or 'agents'}:{path}",
+        )
+    return module_name, path
 
 
 def describe(planner: object) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from replay.aimed import check_live, check_names, check_policies, never_met
+from replay.aimed import check_live, check_names, check_policies, known_tools, never_met
 from replay.answering import Span
 from replay.baseline import recorded_planner
 from replay.doing import Doing
@@ -184,10 +184,10 @@ class Replayer:
         Raises:
             UsageError: there is one.
         """
-        known = {contract.name for contract in result.recorded.tools}
-        known |= {call.tool for call in (*result.recorded.calls, *result.recorded.covered)}
-        known |= {step.name for step in result.answered if step.kind == "call"}
-        known |= set(self._isolate.ready.planner.get("declared", {}).get("tools", ()))
+        recorded = (*result.recorded.calls, *result.recorded.covered)
+        called = [call.tool for call in recorded]
+        called += [step.name for step in result.answered if step.kind == "call"]
+        known = known_tools(result.recorded.tools, called, self._isolate.ready.planner)
         check_names(self.options.policies, self.options.bindings, known)
 
     def _never_met(self, played: _Play) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from replay.aimed import check_live, check_names
+from replay.aimed import check_live, check_names, known_tools
 from replay.answering import PromptAnswer, Stopped, Turn
 from replay.doing import Doing, Judgement
 from replay.isolation import Exit, InProcess, Isolate, Level, Limits, Wall
@@ -157,12 +157,9 @@ def shadow_run(
         IsolationUnavailable: more isolation was asked for than there is.
     """
     chosen = options or ShadowOptions()
-    kept = (
-        store
-        if not isinstance(store, (str, Path, type(None)))
-        else open_store(store_path(store), create=True)
-    )
-    like = None if chosen.like is None else kept.trajectory(kept.resolve(chosen.like))
+    if isinstance(store, (str, Path, type(None))):
+        store = open_store(store_path(store), create=True)
+    like = None if chosen.like is None else store.trajectory(store.resolve(chosen.like))
     with ExitStack() as opened:
         workers = _workers(planner, chosen)
         for worker in workers.values():
@@ -170,12 +167,12 @@ def shadow_run(
         check_live(workers)
         place = isolate(planner, chosen)
         opened.enter_context(place)
-        journal = Journal(journal_folder(kept.path))
+        journal = Journal(journal_folder(store.path))
         opened.callback(journal.close)
         scene = _scene(given, place.ready.planner, like)
         result = _Shadow(planner, place, workers, chosen).run(scene, journal)
-        known = {call.tool for call in result.calls} | {tool.name for tool in scene.tools}
-        known |= set(place.ready.planner.get("declared", {}).get("tools", ()))
+        called = (call.tool for call in result.calls)
+        known = known_tools(scene.tools, called, place.ready.planner)
         check_names(Policies(), chosen.bindings, known)
         return result
 
