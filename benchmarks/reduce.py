@@ -166,9 +166,11 @@ def _ddmin_in_doubt(size: int, needed: int, noise: Noise) -> str:
 
 
 def _parallel() -> Iterator[Line]:
-    puzzle = scattered(500, 5, 1)
-    (alone, one, _), (together, many, wasted) = (waited(puzzle, n) for n in (1, WORKERS))
-    assert one == many
+    puzzle, tries = scattered(500, 5, 1), 3
+    pairs = [[waited(puzzle, workers) for workers in (1, WORKERS)] for _ in range(tries)]
+    assert all(one[1] == many[1] for one, many in pairs)
+    # Other work of the machine is not ours: the quickest of each.
+    alone, (together, _, wasted) = min(one[0] for one, _ in pairs), min(many for _, many in pairs)
     label = f"{WORKERS} workers on answers of {ANSWER_S * 1_000:.0f} ms, waited against 1"
     value = f"{together:.2f} s, 1 worker {alone:.2f} s; {wasted} answers unused"
     yield Line(label, value, together / alone, SHARE)

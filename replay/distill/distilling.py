@@ -36,7 +36,8 @@ from replay.distill.reducing import Progress, Reduction, reduce_draft
 from replay.distill.sightings import Choice
 from replay.distill.sitting import Sitting, question_of, sitting
 from replay.distill.sprt import Noise
-from replay.distill.steadiness import ERROR, Steady, steadiness
+from replay.distill.steadiness import ERROR, steadiness
+from replay.oracles import OracleFinding
 from replay.replayer import ReplayOptions, check_replayable, importable
 from tracekit import conditions
 from tracekit.configuration import store_path
@@ -99,8 +100,7 @@ def distill_run(
         planner: The planner that fails.
         fixed: One that does right; without it the case says that the fix is unproven.
         failing: What is wrong, where the options do not say: ``forbid:TOOL``, ``error:CLASS`` …
-        reference: A recorded run that went right: what only one of the two writes is the failure,
-            where the options do not say.
+        reference: A recorded run that went right, where the options do not say what is wrong.
         store: The store, or its path; default ``$TRACEKIT_STORE``, else ``.tracekit``.
         options: Which failure, who answers prompts, how much it may cost, where to write.
         progress: Told of each candidate.
@@ -266,8 +266,7 @@ class _Work:
         if meant.others and not self.options.wish.says_something:
             names = ", ".join(other.name for other in meant.others)
             self.remarks.append(f"also seen, for a case of its own with --signature: {names}")
-        steady = self._steady(failing, case, choice)
-        full, found = steady.result, steady.found
+        full, found = self._steady(failing, case, choice)
         passed = self._passing(fixed, case) if fixed else None
         flow = Flow(found.tool or "")
         call = offending_call(full, found)
@@ -291,7 +290,9 @@ class _Work:
             judge.know(fixed, passed)
         return start, judge
 
-    def _steady(self, failing: CaseRunner, case: Case, choice: Choice) -> Steady:
+    def _steady(
+        self, failing: CaseRunner, case: Case, choice: Choice
+    ) -> tuple[CaseResult, OracleFinding]:
         """Run the planner several times on the whole case."""
         tries = _TRIES_LIVE if self.options.model == "live" else _TRIES
         more = _RATE_TRIES - tries if self.options.model != "live" or self.options.flaky else 0
@@ -304,7 +305,7 @@ class _Work:
         )
         self._noise = steady.noise
         self.remarks += [steady.remark] if steady.remark else []
-        return steady
+        return steady.result, steady.found
 
     def _passing(self, fixed: CaseRunner, case: Case) -> CaseResult:
         """Run the fixed planner twice on the whole case; it has to pass."""

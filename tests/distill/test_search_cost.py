@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 import signal
+import statistics
 import subprocess
 import sys
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.reduce import SHARE, WORKERS, waited
-from benchmarks.reduce_puzzles import SUITE, scattered
+from benchmarks.reduce_puzzles import SUITE, Puzzle, scattered
 from replay.distill.judge import Judge
 from replay.distill.parallel import Ahead
 from replay.distill.passes import SequenceLayer, reduce
@@ -41,6 +43,53 @@ def test_several_workers_come_to_the_same_with_the_same_count(kind: str) -> None
         assert (together.best, together.calls) == (alone.best, alone.calls)
         assert together.wasted > 0
         assert alone.wasted == 0
+
+
+class _Virtual:
+    """Workers whose answers take one unit of a time that is only counted."""
+
+    def __init__(self, puzzle: Puzzle, workers: int) -> None:
+        self.workers, self.now = workers, 0
+        self._puzzle = puzzle
+        self._waiting: dict[Hashable, Ints] = {}
+        self._done: dict[Hashable, bool] = {}
+
+    @property
+    def unused(self) -> int:
+        return len(self._done) + len(self._waiting)
+
+    def known(self, key: Hashable) -> bool | None:
+        return self._done.get(key)
+
+    def plan(self, questions: Mapping[Hashable, Ints]) -> None:
+        self._waiting = {k: parts for k, parts in questions.items() if k not in self._done}
+
+    def answer(self, key: Hashable, candidate: Ints) -> bool:
+        while key not in self._done:
+            self._waiting.setdefault(key, candidate)
+            self.now += 1
+            for at_once in list(self._waiting)[: self.workers]:
+                parts = frozenset(self._waiting.pop(at_once))
+                self._done[at_once] = self._puzzle.fails(parts)
+        return self._done.pop(key)
+
+
+@pytest.mark.parametrize(("size", "needed"), [(64, 1), (64, 3), (500, 5), (64, 8)])
+def test_four_workers_take_at_most_55_hundredths_of_the_rounds_of_one(
+    size: int, needed: int
+) -> None:
+    shares = []
+    for seed in range(20):
+        puzzle = scattered(size, needed, seed)
+        rounds = []
+        for workers in (1, WORKERS):
+            virtual: Any = _Virtual(puzzle, workers)
+            problem = problem_of(puzzle, ahead=virtual)
+            reduce(problem, LAYERS)
+            rounds.append(virtual.now)
+            assert set(problem.best) == puzzle.least
+        shares.append(rounds[1] / rounds[0])
+    assert statistics.median(shares) <= SHARE
 
 
 def test_what_goes_wrong_ahead_is_told_only_where_it_is_asked_for() -> None:
