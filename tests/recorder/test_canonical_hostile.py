@@ -192,7 +192,7 @@ def test_shared_parts_cannot_blow_up_a_value() -> None:
     "make",
     [
         lambda: (number for number in range(3)),
-        lambda: io.BytesIO(b"x"),
+        lambda: io.BufferedReader(io.BytesIO(b"x")),
         threading.Lock,
         object,
         Hostile,
@@ -201,7 +201,7 @@ def test_shared_parts_cannot_blow_up_a_value() -> None:
         make_class_of_hostile_metaclass,
         lambda: print,
         lambda: sys,
-        lambda: memoryview(b"abc"),
+        lambda: memoryview(b"abcd").cast("I"),
         lambda: NotImplemented,
         lambda: weakref.ref(Node),
         lambda: Gateway(1),

@@ -204,7 +204,7 @@ def test_hostile_values_are_described_and_neither_run_nor_used_up(path: Path) ->
     values: list[Any] = [
         Lying(), {"in": [Lying()]}, endless, {"g": endless_too}, mock.MagicMock(),
         mock.Mock(side_effect=RuntimeError), _ring(), Table(), int, len, types, lambda: 1,
-        sys.stdout, threading.Lock(), memoryview(b"abc"), np.array([object()]),
+        sys.stdout, threading.Lock(), memoryview(b"abcd").cast("I"), np.array([object()]),
     ]  # fmt: skip
     store, _ = _recorded(path, values)
 

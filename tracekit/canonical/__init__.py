@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 # Imported for what they add to the tables, in the order in which they are asked.
 from tracekit.canonical import arrays as _arrays
+from tracekit.canonical import buffers as _buffers
 from tracekit.canonical import objects as _objects
 from tracekit.canonical.codecs import register_codec
 from tracekit.canonical.comparing import as_compared, class_differences, described_parts
@@ -60,4 +61,4 @@ __all__ = [
     "sound_text",
 ]
 
-del _arrays, _objects
+del _arrays, _buffers, _objects
