@@ -49,9 +49,8 @@ def build(events: Sequence[Event], load: LoadBlob) -> Trajectory:
     planned, covered = _calls(rows, reader)
     calls = with_write_sets(planned)
     models = _model_calls(rows, reader)
-    grouped = Grouping(rows, calls, models).decisions()
     answer = reader.observation(agent)
-    decisions = number(with_answer(grouped, answer, root.status))
+    decisions = number(with_answer(Grouping(rows, calls, models).decisions(), answer, root.status))
     return Trajectory(
         run_id=root.run_id,
         agent=agent.actor,

@@ -52,15 +52,20 @@ def on_case(
             result = _passed(lambda: run_case(case, planner, options=options), repeat, path)
             return test(result, *args, **kwargs)
 
-        named = list(inspect.signature(test).parameters.values())
-        if not named or named[0].kind is inspect.Parameter.KEYWORD_ONLY:
-            raise TypeError(f"{test.__name__} takes no result as its first argument")
+        named = _parameters(test)
         # pytest asks for a fixture by the name of each parameter that it sees
-        wrapper.__signature__ = inspect.Signature(named[1:])  # type: ignore[attr-defined]  # what inspect reads
-        del wrapper.__wrapped__
+        vars(wrapper)["__signature__"] = inspect.Signature(named[1:])
+        del vars(wrapper)["__wrapped__"]
         return wrapper
 
     return decorate
+
+
+def _parameters(test: Test) -> list[inspect.Parameter]:
+    named = list(inspect.signature(test).parameters.values())
+    if not named or named[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        raise TypeError(f"{test.__name__} takes no result as its first argument")
+    return named
 
 
 def _passed(run: Callable[[], CaseResult], repeat: int, path: str | Path) -> CaseResult:

@@ -131,6 +131,14 @@ class _Pile:
     size: int
     runs: list[str] = field(default_factory=list)
 
+    def add(self, run_id: str, finding: OracleFinding, size: int) -> None:
+        """Take a run that fails so; the smallest stands for all."""
+        if size < self.size:
+            self.finding, self.size = finding, size
+            self.runs.insert(0, run_id)
+        else:
+            self.runs.append(run_id)
+
 
 def distill_many(
     run_ids: Sequence[str],
@@ -143,13 +151,7 @@ def distill_many(
 ) -> Grouped:
     """Group failing runs by what is wrong with them, and distill one run of each group.
 
-    Args:
-        run_ids: The runs.
-        planner: The planner that fails.
-        fixed: One that does right.
-        store: Where the runs are.
-        options: Which failure, how much each case may cost, where to write.
-        progress: Told of each run and each group.
+    Each case may cost what ``options`` say; ``progress`` is told of each run and each group.
 
     Raises:
         DistillError: the folder cannot be written to.
@@ -165,22 +167,16 @@ def distill_many(
         for done, run_id in enumerate(run_ids):
             tell("runs", done, len(run_ids))
             try:
-                record = store.trajectory(run_id)
-                found, size = _failure(record, failing, right, options)
+                found, size = _failure(store.trajectory(run_id), failing, right, options)
             except TracekitError as error:
                 undecided[run_id] = error.message.splitlines()[0]
                 continue
             pile = piles.setdefault((str(found.signature), found.place), _Pile(found, size))
-            if size < pile.size:
-                pile.finding, pile.size = found, size
-                pile.runs.insert(0, run_id)
-            else:
-                pile.runs.append(run_id)
+            pile.add(run_id, found, size)
     covering, remarks = _cases(options.out, spec(planner))
-    order = sorted(piles.values(), key=lambda pile: -len(pile.runs))
     groups = []
-    for done, pile in enumerate(order):
-        tell("groups", done, len(order))
+    for done, pile in enumerate(sorted(piles.values(), key=lambda pile: -len(pile.runs))):
+        tell("groups", done, len(piles))
         groups.append(_distilled(pile, covering, store, planner, fixed, options))
     return Grouped(failing.planner_name, tuple(groups), undecided, tuple(remarks))
 

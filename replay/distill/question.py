@@ -89,9 +89,8 @@ def choose(
     if not strong and len(found) == 1 and _times(failing, found[0]) == 1:
         return found
     if not found:
-        raise DistillError(
-            f"{failing.planner} does not fail on the whole run: {did(failing)}", hint=_SAY
-        )
+        said = f"{failing.planner} does not fail on the whole run: {did(failing)}"
+        raise DistillError(said, hint=_SAY)
     what = "it is not known what is wrong" if not strong else "several failures are seen"
     raise DistillError(f"{what} with the run; {_listed(found)}")
 

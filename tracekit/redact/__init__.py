@@ -8,6 +8,7 @@ after which no recording matches its own replay.
 
 from __future__ import annotations
 
+from tracekit.redact.found import Finding, Redacted
 from tracekit.redact.keys import (
     KEY_VARIABLE,
     KeyedTagger,
@@ -17,7 +18,7 @@ from tracekit.redact.keys import (
     load_key,
 )
 from tracekit.redact.placeholders import find_placeholders, placeholder_kind
-from tracekit.redact.redactor import Finding, Redacted, Redactor, scan
+from tracekit.redact.redactor import Redactor, scan
 from tracekit.redact.rules import Rules
 from tracekit.redact.scope import Scope
 from tracekit.redact.text import inside_a_rule

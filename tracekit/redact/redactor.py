@@ -11,12 +11,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tracekit.interruption import pass_on
 from tracekit.redact.base64text import read_base64, write_base64
 from tracekit.redact.detectors import is_card
+from tracekit.redact.found import Finding, Redacted
 from tracekit.redact.glance import Glance
 from tracekit.redact.keys import TAG_LENGTH, Tagger, UnkeyedTagger
 from tracekit.redact.names import name_class, named_value, normal_name, path_matches
@@ -46,31 +47,6 @@ _SCHEME = re.compile(r"(?i:bearer|basic|token|digest|apikey) +")
 _MASKS = re.compile(r"\**|__REDACTED__|\[REDACTED\]|<fully masked.*>")
 
 
-@dataclass(frozen=True)
-class Redacted:
-    """A value without its secrets."""
-
-    value: JsonValue
-    kinds: Mapping[str, int]
-    """Kind of secret → how many were replaced."""
-    failure: str | None = None
-    """Why the value as a whole was replaced, if it was; holds no part of the value."""
-
-    @property
-    def count(self) -> int:
-        """How many secrets were replaced."""
-        return sum(self.kinds.values())
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A secret that is not redacted. It does not hold the secret."""
-
-    pointer: str
-    """JSON pointer to the value that holds it."""
-    kind: str
-
-
 _MOST_PASSES = 8
 _MOST_KEYS = 4096
 _SHORTEST = 6
@@ -78,6 +54,7 @@ _SHORTEST = 6
 _SHORTEST_WORD = 12
 """Nor is a single word of letters shorter than this."""
 _SHORTEST_CARD = 10**11
+_LARGE = 1 << 14
 
 
 class Redactor:
@@ -100,14 +77,21 @@ class Redactor:
         if not (self.idle or rules.paths or rules.patterns or rules.functions):
             self._prefilter = Prefilter(self._is_clean_key, texts=rules.builtin)
             self._glance = Glance(rules.names, builtin=rules.builtin)
+        self._doubted: int | None = None
 
     def finds_nothing(self, plain: Plain, scope: Scope) -> bool:
         """Whether ``redact`` would certainly change nothing; quick, and never wrong to say so."""
         if self._glance is None or self._prefilter is None:
             return self.idle
-        return self._glance.sees_nothing(plain.data, scope.known) or self._prefilter.passes(
-            plain, scope.known
-        )
+        # A call asks twice about a value in which something may stand; a large one costs.
+        told = hash(plain.data) if len(plain.data) > _LARGE else None
+        if told is not None and told == self._doubted:
+            return False
+        known = scope.known
+        nothing = self._glance.sees_nothing(plain.data, known)
+        nothing = nothing or self._prefilter.passes(plain, known)
+        self._doubted = None if nothing else told
+        return nothing
 
     def _is_clean_key(self, name: str) -> bool:
         if normal_name(name) in self.rules.names or (self.rules.builtin and name_class(name)):
