@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal
 
-from tracekit.canonical import JsonValue, canonical_text
+from tracekit.canonical import JsonValue, as_compared, canonical_text
 from tracekit.contract import Contract, Matchers
 from tracekit.errors import PointerNotFound
 from tracekit.events import Effect
@@ -247,7 +247,7 @@ def policy_of(call: Call) -> str | None:
 
 def what_counts(call: Call, rule: Declared) -> JsonValue:
     """Give the arguments of ``call`` without what two equal calls may differ in."""
-    arguments = call.arguments
+    arguments = as_compared(call.arguments, call.argument_types)
     if not isinstance(arguments, dict):
         return arguments
     value: JsonValue = dict(arguments)
