@@ -18,7 +18,7 @@ from replay.tape import RecordedCall, Tape
 from replay.toolhost import GUARD
 from replay.workers import KINDS, Bindings, Kind, Worker, observation_of
 from tracekit import jsontree
-from tracekit.canonical import JsonValue, digest
+from tracekit.canonical import JsonValue, cut_digest, digest
 from tracekit.errors import PointerNotFound
 from tracekit.events import PolicyDecision
 from tracekit.redact import find_placeholders
@@ -89,7 +89,7 @@ class Doing:
             return f"no function is bound for {kind}"
         if _holds_placeholder(asked.arguments):
             return f"{kind}, but its arguments hold what redaction took out"
-        if asked.described:
+        if asked.described or cut_digest(asked.arguments) is not None:
             return f"{kind}, but its arguments hold what could not be kept"
         declared = self._workers[kind].effects.get(asked.tool, "read")
         if kind == "live" and declared not in ("pure", "read"):

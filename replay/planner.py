@@ -16,8 +16,6 @@ from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from replay import fixed, stirring
 from replay.calling import arguments_of, call_planner
 from replay.declared import declared_by
@@ -25,7 +23,8 @@ from replay.errortext import place_of, text_of, traceback_of
 from replay.lingering import PATIENCE_S, Lingering
 from replay.pipe import Channel, PipeAnswerer, PipeSink, PipeTagger
 from tracekit import conditions, guard, integrations
-from tracekit.canonical import JsonValue, as_compared, described_parts, encode
+from tracekit.canonical import JsonValue, as_compared, copy_json, described_parts, encode
+from tracekit.canonical.text import holds_long_text
 from tracekit.configuration import recorder, recording_to
 from tracekit.decorators import MARK
 from tracekit.errors import (
@@ -37,6 +36,7 @@ from tracekit.errors import (
     UsageError,
 )
 from tracekit.keeping import Keeper
+from tracekit.limits import Limits
 from tracekit.recorder import Recorder
 from tracekit.redact import Redactor
 from tracekit.redact.keys import UnkeyedTagger
@@ -216,17 +216,13 @@ def _deciding(planner: object, request: Mapping[str, Any], channel: Channel) -> 
     tools = request["tools"]
     extra = (request["script"],) if describe(planner)["script"] else ()
     while True:  # the parent ends one that never stops
-        decision = decide(_copy(history), _copy(tools), *_copy(list(extra)))
+        decision = decide(*map(copy_json, (history, tools, *extra)))
         if inspect.iscoroutine(decision):
             decision = asyncio.run(decision)
         answer = channel.ask({"decision": normal_decision(decision)})
         if answer.get("stop"):
             return {"answer": answer.get("answer"), "types": {}, "replayable": True}
         history += answer["append"]
-
-
-def _copy(value: Any) -> Any:
-    return orjson.loads(orjson.dumps(value))
 
 
 def normal_decision(decision: object) -> dict[str, JsonValue]:
@@ -292,7 +288,7 @@ def _running(
     own = Recorder(
         sink,
         Redactor(rules, PipeTagger(channel)),
-        keeper=Keeper(chained=False),
+        keeper=Keeper(Limits(), chained=False),  # those of a recording: cut alike
         strict=True,
     )
     mints = {(kind, site, n): value for kind, site, n, value in request["mints"]}
@@ -306,7 +302,8 @@ def _running(
         except _ENDINGS as error:
             return _with_rest({"error": _described(error)}, beside)
         came = {
-            "answer": encoded.value,
+            # Else it would be too large to be sent; the record of the replay has it, or its digest.
+            "answer": None if holds_long_text(encoded.value) else encoded.value,
             "types": dict(encoded.types),
             "replayable": encoded.replayable,
         }

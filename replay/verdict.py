@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from replay.isolation import OUTSIDE
 from replay.lingering import describe_left
 from replay.result import PROMPT_CHANGED, Finding, LockedDecision, Verdict
 from replay.session import Answered, SessionResult
@@ -74,6 +75,8 @@ def _refused(finding: Mapping[str, Any]) -> str:
 def _ending(session: SessionResult, recorded: Trajectory) -> str | None:
     if session.endless:
         return session.stopped
+    if session.exit.kind in OUTSIDE:
+        return None
     if session.exit.kind != "done":
         return f"the planner did not come to an end: {session.exit.detail}"
     error = (session.exit.result or {}).get("error")
@@ -89,6 +92,13 @@ def _ended_unrecorded(session: SessionResult) -> bool:
     """Whether the planner ended because the record knows no more, which proves nothing."""
     error = (session.exit.result or {}).get("error") or {}
     return error.get("type") == NotRecorded.__name__
+
+
+def _unsettled(session: SessionResult) -> str | None:
+    """Say why the planner's end is none: it was brought about, or something went on."""
+    if session.exit.kind in OUTSIDE:
+        return f"the planner did not come to an end: {session.exit.detail}"
+    return describe_left(session.left) if session.left else None
 
 
 def judge(
@@ -119,8 +129,8 @@ def judge(
         return Verdict("fail", tuple(f.text for f in decisive))
     if session.stopped is not None and not session.reached:
         return Verdict("inconclusive", (session.stopped,))
-    if session.left:
-        return Verdict("inconclusive", (describe_left(session.left), *(f.text for f in findings)))
+    if (unsettled := _unsettled(session)) is not None:
+        return Verdict("inconclusive", (unsettled, *(f.text for f in findings)))
     if not session.answered:
         reasons = tuple(f.text for f in findings)
         return Verdict("not evaluated", reasons or ("the planner asked for nothing",))

@@ -18,7 +18,7 @@ from typing import Any, Self
 from replay.case import Case, ModelScript
 from replay.caserun.answers import CaseAnswers
 from replay.declared import Declared
-from replay.isolation import Exit
+from replay.isolation import OUTSIDE, Exit
 from replay.lingering import describe_left
 from replay.models import LiveModel, Model
 from replay.oracles import OracleFinding, Outcome, evaluate, unevaluated
@@ -50,8 +50,6 @@ NOT_RECORDED = "NotRecorded"
 """What a decorated tool raises for a call that the case does not answer."""
 NOT_REPLAYABLE = "NotReplayable"
 """What it raises for an observation that is not what its types say: the case's fault."""
-_OUTSIDE = ("killed",)
-"""Endings that say nothing about the planner."""
 
 
 @dataclass(frozen=True)
@@ -277,7 +275,7 @@ def _ending(done: SessionResult) -> tuple[Raised | None, bool, str | None]:
         return None, True, None
     if done.stopped is not None:
         return None, False, done.stopped
-    if done.exit.kind in _OUTSIDE:
+    if done.exit.kind in OUTSIDE:
         return None, False, done.exit.detail
     if done.exit.kind != "done":
         return Raised(done.exit.kind, done.exit.detail), False, None

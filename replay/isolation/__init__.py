@@ -12,7 +12,7 @@ from replay.isolation.hook import Refused, trusted
 from replay.isolation.inprocess import InProcess
 from replay.isolation.kernel import kernel_available
 from replay.isolation.limits import Limits
-from replay.isolation.outcome import LEVELS, Ending, Exit, Level, Ready, Wall
+from replay.isolation.outcome import LEVELS, OUTSIDE, Ending, Exit, Level, Ready, Wall
 from replay.isolation.process import Isolate
 from replay.isolation.protocol import Channel, Message
 from replay.isolation.transport import Change
@@ -20,6 +20,7 @@ from replay.isolation.transport import Change
 __all__ = [
     "LEVELS",
     "NO_GAPS",
+    "OUTSIDE",
     "Change",
     "Channel",
     "Ending",

@@ -32,6 +32,7 @@ from replay.isolation.protocol import (
     PipeChannel,
     ProtocolError,
     RunOver,
+    TooLarge,
     encode,
     read_message,
     write_all,
@@ -248,6 +249,8 @@ class _Run:
                 keeper.load_planner()
             request = {"patience_s": keeper.limits.wall_s * _SHARE, **self._request}
             result = keeper.host.run_in_child(keeper.planner, request, self._channel)
+            if self._channel.too_large is not None:
+                raise self._channel.too_large
             encode({"done": result}, limit=keeper.limits.max_message)
         except RunOver:
             raise
@@ -294,6 +297,7 @@ def _describe_error(error: BaseException) -> Message:
         "attributes": attributes,
         "memory": isinstance(error, MemoryError),
         "protocol": isinstance(error, ProtocolError),
+        "too large": isinstance(error, TooLarge),
         "traceback": traceback_of(error),
     }
 

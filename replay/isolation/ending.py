@@ -10,13 +10,20 @@ import tracekit.errors
 from replay.isolation import proof
 from replay.isolation.limits import Limits
 from replay.isolation.outcome import Ending, Exit
-from replay.isolation.protocol import Message
+from replay.isolation.protocol import Message, ProtocolError, TooLarge
 from tracekit.errors import PlannerImportFailed, TracekitError
 
 
 def failed_exit(kind: Ending, detail: str, *, output: str = "", traceback: str = "") -> Exit:
     """Return an ending without a result."""
     return Exit(kind, detail, output=output, traceback=traceback)
+
+
+def broken_exit(error: ProtocolError) -> Exit:
+    """Return the ending of a run whose messages could not go on: what was sent, or was to be."""
+    if isinstance(error, TooLarge):
+        return failed_exit("too large", f"the planner is to be sent {error}")
+    return failed_exit("protocol", f"the planner's process sent {error}")
 
 
 def describe_exit(ended: Message, last: Message | None, limits: Limits) -> Exit:
@@ -46,6 +53,8 @@ def _failure(failure: Message, limits: Limits, output: str) -> Exit:
     if failure["memory"]:
         kind: Ending = "memory"
         detail = f"the planner needs more than its {limits.memory_mb:,} MB of memory"
+    elif failure["too large"]:
+        kind, detail = "too large", f"the planner needs to send {failure['message']}"
     elif failure["protocol"]:
         kind, detail = "protocol", f"the planner's process tried to send {failure['message']}"
     else:
@@ -77,6 +86,12 @@ def notes_on(threads: Sequence[str]) -> tuple[str, ...]:
         f"the planner's modules start threads when they are imported ({', '.join(threads[:3])}), "
         "so each run imports them anew",
     )
+
+
+def changes_copied_folder(message: Message) -> bool:
+    """Tell whether a run wrote where the next run of the same child would read it."""
+    finding = message.get("finding")
+    return isinstance(finding, dict) and finding.get("refused") is False
 
 
 def wall_that_fell(last: Message | None) -> str | None:

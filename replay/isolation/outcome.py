@@ -14,8 +14,12 @@ Level = Literal["kernel", "process", "guard"]
 
 LEVELS: tuple[Level, ...] = ("kernel", "process", "guard")
 
-Ending = Literal["done", "crashed", "timeout", "memory", "killed", "protocol"]
+Ending = Literal["done", "crashed", "timeout", "memory", "killed", "protocol", "too large"]
 """How a run ended; every one but ``done`` left without a result."""
+
+OUTSIDE: tuple[Ending, ...] = ("killed", "too large")
+"""Endings that say nothing of the planner: who ends a process from outside is not it, and a value
+too large for the pipe is one that a recording takes."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from typing import Self
 
 from replay.isolation import kernel
 from replay.isolation.ending import (
+    broken_exit,
+    changes_copied_folder,
     describe_exit,
     failed_exit,
     notes_on,
@@ -31,7 +33,7 @@ from replay.isolation.hook import UNSEEN as UNSEEN_BY_HOOK
 from replay.isolation.limits import Limits
 from replay.isolation.outcome import LEVELS, Exit, Level, Ready, Wall
 from replay.isolation.proof import Range
-from replay.isolation.protocol import Message, ProtocolError, encode
+from replay.isolation.protocol import Message, ProtocolError, TooLarge, encode
 from replay.isolation.scratch import make_places
 from replay.isolation.transport import Change, Transport, start_plain
 from replay.isolation.wire import ChildGone, Wire
@@ -313,7 +315,7 @@ class Isolate:
                 last = self._take(frame, handle, None) or last
         except ProtocolError as error:
             self._stale = True
-            return failed_exit("protocol", f"the planner's process sent {error}")
+            return broken_exit(error)
         except ChildGone as error:
             self._stale = True
             return failed_exit("killed", f"the planner's child process was lost: {error}")
@@ -352,7 +354,7 @@ class Isolate:
         message = frame.get("m")
         if not isinstance(message, dict):
             raise ProtocolError("a frame without a message")
-        self._copied = self._copied or _changes_copied_folder(message)
+        self._copied = self._copied or changes_copied_folder(message)
         self._waits = "q" in frame
         answer = handle(message)
         if "q" in frame and deadline is not None:
@@ -362,6 +364,8 @@ class Isolate:
     def _answer(self, frame: Message, deadline: float) -> None:
         try:
             data = encode(frame, limit=self._limits.max_message)
+        except TooLarge:
+            raise
         except ProtocolError as error:
             raise ValueError(f"the answer cannot be sent: {error}") from error
         self._wire.send_bytes(data, deadline)
@@ -383,12 +387,6 @@ def _choose_level(asked: Level | None) -> tuple[Level, tuple[Wall, ...]]:
 
 def _not_standing(reason: str) -> Wall:
     return Wall("kernel", held=False, evidence=reason, unseen=kernel.UNSEEN)
-
-
-def _changes_copied_folder(message: Message) -> bool:
-    """Tell whether a run wrote where the next run of the same child would read it."""
-    finding = message.get("finding")
-    return isinstance(finding, dict) and finding.get("refused") is False
 
 
 def _search_path(first: Sequence[str | Path], cwd: Path | None) -> list[str]:

@@ -17,16 +17,24 @@ from typing import Any, Protocol
 
 import orjson
 
+from tracekit.canonical.text import LONG_TEXT, holds_long_text
+
 Message = dict[str, Any]
 
 _HEADER = struct.Struct(">I")
 _CHUNK = 1 << 16
+_TREES = frozenset(("done", "decision", "proposed"))
+"""Messages of a run whose texts may stand at any depth."""
 MAX_NOTES = 1000
 """Notes kept of one run; those beyond are counted."""
 
 
 class ProtocolError(Exception):
     """What came over the pipe is no frame, or too large; the detail is a sentence."""
+
+
+class TooLarge(ProtocolError):
+    """A message of ours is larger than may be sent."""
 
 
 class RunOver(BaseException):
@@ -50,15 +58,30 @@ def encode(message: Message, *, limit: int) -> bytes:
     """Return the frame of ``message``.
 
     Raises:
-        ProtocolError: it is not JSON, or larger than ``limit`` bytes.
+        TooLarge: it has more than ``limit`` bytes.
+        ProtocolError: it is not JSON.
     """
+    _refuse_long_texts(message, limit)
     try:
         body = orjson.dumps(message)
     except (TypeError, ValueError) as error:  # orjson's own error derives from both
         raise ProtocolError(f"something that is not JSON: {error}") from error
     if len(body) > limit:
-        raise ProtocolError(f"a message of {len(body):,} bytes; the limit is {limit:,}")
+        raise TooLarge(f"a message of {len(body):,} bytes; the limit is {limit:,}")
     return _HEADER.pack(len(body)) + body
+
+
+def _refuse_long_texts(message: Message, limit: int) -> None:
+    """Refuse, unwritten, what has a text beyond the limit that would better not be written."""
+    most = max(limit, LONG_TEXT)
+    within: Any = message.get("m", message)
+    if _TREES.isdisjoint(within):
+        level = [within, *(one for one in within.values() if type(one) is dict)]
+        long = any(type(t) is str and len(t) > most for texts in level for t in texts.values())
+    else:
+        long = holds_long_text(within, most)
+    if long:
+        raise TooLarge(f"a message of more than {most:,} bytes; the limit is {limit:,}")
 
 
 class FrameReader:
@@ -220,6 +243,8 @@ class PipeChannel:
         self._holder: int | None = None
         self._asked = 0
         self._notes = Notes()
+        self.too_large: TooLarge | None = None
+        """A message that could not be sent. Code that copes with that has gone another way."""
 
     def ask(self, message: Message) -> Message:
         """Send ``message`` and wait for the answer."""
@@ -276,7 +301,11 @@ class PipeChannel:
             self._send({"m": message})
 
     def _send(self, frame: Message) -> None:
-        data = encode(frame, limit=self._limit)
+        try:
+            data = encode(frame, limit=self._limit)
+        except TooLarge as error:
+            self.too_large = error
+            raise
         try:
             write_all(self._write_fd, data)
         except BrokenPipeError as error:

@@ -12,7 +12,7 @@ import os
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.util import Finalize
 
 from replay.diff import diff
@@ -86,8 +86,10 @@ def do_work(work: Work) -> Done:
         reason = f"tracekit failed: {traceback.format_exc(limit=-1)}"
         return Done(not_replayed(run_id, reason, elapsed_s=time.perf_counter() - began))
     elapsed_s = time.perf_counter() - began
-    if result.exit.kind == "killed":  # from outside: no word on the planner
-        return Done(not_replayed(run_id, result.exit.detail, elapsed_s=elapsed_s))
+    if result.exit.kind == "killed" and result.verdict.kind != "fail":
+        # From outside, so --resume has it replayed once more: the store keeps nothing of it.
+        lost = outcome_of(result, divergence=None, elapsed_s=elapsed_s)
+        return Done(replace(lost, replay_id=None))
     return Done(
         outcome_of(result, divergence=divergence, elapsed_s=elapsed_s),
         events=tuple(rows_from_facts(sink.facts)),

@@ -4,6 +4,8 @@ import json
 import math
 import random
 import struct
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from tracekit.canonical import (
     JsonValue,
+    both_bytes,
     canonical_bytes,
     canonical_text,
     digest,
@@ -24,7 +27,8 @@ from tracekit.canonical import (
     parse_json,
     parse_json_noting,
 )
-from tracekit.canonical.text import SAFE_INT, _write_carefully
+from tracekit.canonical.plain import read_plain
+from tracekit.canonical.text import LONG_TEXT, SAFE_INT, _write_carefully
 from tracekit.errors import InvalidJson
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -186,3 +190,26 @@ def test_of_duplicate_keys_the_last_wins_and_they_are_named() -> None:
     assert set(parsed.duplicate_keys) == {"a", "c"}
     assert parse_json('{"a": 1, "a": 2}') == {"a": 2}
     assert parse_json_noting('{"a": 1}').duplicate_keys == ()
+
+
+def test_a_very_long_text_is_written_alike_without_a_writer_that_a_full_memory_ends() -> None:
+    long = 'é"\n\x01 \U0001f600' + "x" * LONG_TEXT
+    value = {"b": long, "a": 42.0}
+    assert read_plain(value) is None
+    assert encode(value).value == value
+    assert canonical_bytes(value) == rfc8785.dumps({"a": 42, "b": long})
+    assert both_bytes(value) == (json_bytes(value), canonical_bytes(value))
+    assert parse_json(json_bytes(value)) == value
+    assert json_bytes({"b": long + "\ud800"}).isascii()
+    assert encode({long: 1}).value == {long: 1}
+
+
+def test_a_program_that_records_a_very_long_text_lives_though_memory_is_short() -> None:
+    program = (
+        "import resource, tracekit.canonical as c\n"
+        "text = 'x' * 70_000_000\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (700 << 20, 700 << 20))\n"
+        "print(len(c.both_bytes(c.encode({'x': text}).value)[0]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "70000008\n"), done.stderr

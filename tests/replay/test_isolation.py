@@ -438,9 +438,13 @@ def ending(
         ),
         (
             "channel.ask({'x': 'y' * 2_000_000})",
-            "protocol",
-            "the planner's process tried to send a message of 2,000,020 bytes; "
-            "the limit is 1,048,576",
+            "too large",
+            "the planner needs to send a message of 2,000,020 bytes; the limit is 1,048,576",
+        ),
+        (
+            "try: channel.ask({'x': ['y' * 2_000_000]})\nexcept Exception: pass",
+            "too large",
+            "the planner needs to send a message of 2,000,022 bytes; the limit is 1,048,576",
         ),
     ],
 )

@@ -14,7 +14,7 @@ from tracekit.canonical import arrays as _arrays
 from tracekit.canonical import buffers as _buffers
 from tracekit.canonical import objects as _objects
 from tracekit.canonical.codecs import register_codec
-from tracekit.canonical.comparing import as_compared, class_differences, described_parts
+from tracekit.canonical.comparing import as_compared, class_differences, cut_digest, described_parts
 from tracekit.canonical.decoding import copy_json, decode
 from tracekit.canonical.encoding import MAX_DEPTH, MAX_ELEMENTS, Encoded, Stream, encode
 from tracekit.canonical.running import RunningDigest
@@ -47,6 +47,7 @@ __all__ = [
     "canonical_text",
     "class_differences",
     "copy_json",
+    "cut_digest",
     "decode",
     "described_parts",
     "digest",

@@ -54,6 +54,8 @@ def described_parts(value: JsonValue, state: str) -> tuple[str, ...]:
         return ("the whole",)
     if state != "truncated":
         return ()
+    if cut_digest(value) is not None:  # all that was in it is known by that
+        return ()
     found: list[str] = []
     waiting: list[tuple[str, JsonValue]] = [("", value)]
     while waiting:
@@ -66,6 +68,15 @@ def described_parts(value: JsonValue, state: str) -> tuple[str, ...]:
             else:
                 waiting += [(f"{pointer}/{name}", item) for name, item in part.items()]
     return tuple(sorted(found))
+
+
+def cut_digest(value: object) -> str | None:
+    """Return the digest of the whole of which ``value`` is a cut; None where it is none."""
+    if not isinstance(value, Mapping) or value.keys() != {"$truncated"}:
+        return None
+    facts = value["$truncated"]
+    known = facts.get("digest") if isinstance(facts, dict) else None
+    return known if isinstance(known, str) else None
 
 
 def _description(part: Mapping[str, JsonValue]) -> str | None:

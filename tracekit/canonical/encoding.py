@@ -20,7 +20,7 @@ import orjson
 from pydantic import JsonValue
 
 from tracekit.canonical.classes import is_rebuildable, name_class
-from tracekit.canonical.text import SAFE_INT
+from tracekit.canonical.text import LONG_TEXT, SAFE_INT
 from tracekit.interruption import pass_on
 
 MAX_DEPTH = 200
@@ -114,7 +114,7 @@ def _copy_plain(obj: object) -> object:
         if depth > MAX_DEPTH or count > MAX_ELEMENTS:
             return _NOT_PLAIN
         if type(node) is dict:
-            if not all(type(key) is str for key in node):
+            if not all(type(key) is str and len(key) <= LONG_TEXT for key in node):
                 return _NOT_PLAIN
             items: Iterable[tuple[Any, Any]] = node.items()
         else:
@@ -122,7 +122,7 @@ def _copy_plain(obj: object) -> object:
         nested = []
         for key, child in items:
             kind = type(child)
-            if kind is str or kind is bool or child is None:
+            if (kind is str and len(child) <= LONG_TEXT) or kind is bool or child is None:
                 continue
             if kind is dict or kind is list:
                 nested.append((key, child.copy()))

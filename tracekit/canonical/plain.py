@@ -19,7 +19,12 @@ from ormsgpack import packb
 from pydantic_core import SchemaValidator, core_schema
 
 from tracekit.canonical.encoding import MAX_DEPTH, MAX_ELEMENTS
-from tracekit.canonical.text import canonical_bytes, holds_special_floats
+from tracekit.canonical.text import (
+    LONG_TEXT,
+    canonical_bytes,
+    holds_long_text,
+    holds_special_floats,
+)
 from tracekit.interruption import pass_on
 
 _ATOMS = frozenset((str, int, float, bool, NoneType))
@@ -90,6 +95,8 @@ def read_plain(obj: object) -> Plain | None:
         if (type(obj) is dict or type(obj) is list) and not _fits(obj):
             return None
         packed = packb(obj, None, _REFUSE)
+        if len(packed) > LONG_TEXT and holds_long_text(obj):
+            return None
         data = dumps(obj, None, _EXACT)  # refuses long integers and lone surrogates
         if _FLOAT in packed and (
             _writes_otherwise(data.decode())

@@ -31,10 +31,14 @@ SAFE_INT = 2**53 - 1
 
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
 _EXACT = orjson.OPT_PASSTHROUGH_SUBCLASS
-_ATOMS = frozenset({str, bool, type(None)})
 _LONG_NUMBER = re.compile(r"\d{16}")
 _LONG_NUMBER_BYTES = re.compile(rb"\d{16}")
 _FAST_DEPTH = 200
+LONG_TEXT = 8 << 20
+"""Texts of more characters are not given to ``orjson``.
+
+It asks for eight times a text's length of memory, and where that is refused it ends the process.
+"""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -85,7 +89,12 @@ def json_bytes(value: JsonValue) -> bytes:
 
     This is the form for storage; :func:`parse_json` is its inverse.
     """
-    if not holds_special_floats(value):
+    if holds_long_text(value):
+        try:
+            return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+        except UnicodeEncodeError:  # a lone surrogate
+            pass
+    elif not holds_special_floats(value):
         try:
             return orjson.dumps(value, option=_EXACT)
         except TypeError:  # a lone surrogate or an integer beyond 64 bits: json writes both
@@ -181,23 +190,35 @@ def _choose_writer(value: JsonValue) -> _Writer:
     while stack:
         node, depth = stack.pop()
         if type(node) is dict:
-            for key in node:
-                if type(key) is not str or not (key.isascii() or max(key) < "\ud800"):
-                    return _Writer.CAREFUL
+            if not _has_simple_keys(node):
+                return _Writer.CAREFUL
             node = node.values()
         if depth > _FAST_DEPTH:
             return _Writer.CAREFUL
         for child in node:
             kind = type(child)
-            if kind in _ATOMS:
+            if kind is str:
+                if len(child) > LONG_TEXT:
+                    return _Writer.CAREFUL
+            elif child is None or kind is bool:
                 continue
-            if kind is dict or kind is list:
+            elif kind is dict or kind is list:
                 stack.append((child, depth + 1))
             elif not _is_plain_number(child):
                 return _Writer.CAREFUL
             elif kind is float and child.is_integer():
                 writer = _Writer.WHOLE_FLOATS
     return writer
+
+
+def _has_simple_keys(node: dict[Any, Any]) -> bool:
+    """Tell whether all keys are texts that all writers sort alike, none of them a long one."""
+    for key in node:
+        if type(key) is not str or not (key.isascii() or max(key) < "\ud800"):
+            return False
+        if len(key) > LONG_TEXT:
+            return False
+    return True
 
 
 def _is_plain_number(node: object) -> bool:
@@ -236,6 +257,25 @@ def holds_special_floats(value: JsonValue) -> bool:
                 stack.append(child)
             elif kind is float and child - child != 0:
                 return True
+    return False
+
+
+def holds_long_text(value: object, limit: int = LONG_TEXT) -> bool:
+    """Tell whether there is a text of more than ``limit`` characters, see ``LONG_TEXT``."""
+    stack: list[Any] = [[value]]
+    while stack:
+        node = stack.pop()
+        if type(node) is dict:
+            if any(len(key) > limit for key in node if type(key) is str):
+                return True
+            node = node.values()
+        for child in node:
+            kind = type(child)
+            if kind is str:
+                if len(child) > limit:
+                    return True
+            elif kind is dict or kind is list:
+                stack.append(child)
     return False
 
 
@@ -282,7 +322,7 @@ def _push_object(node: dict[str, JsonValue], stack: list[str | tuple[Any]]) -> N
 
 def _write_atom(node: object) -> str:
     if type(node) is str:
-        return rfc8785.dumps(_SURROGATE.sub("\ufffd", node)).decode()
+        return json.dumps(_SURROGATE.sub("\ufffd", node), ensure_ascii=False)
     if type(node) is int and abs(node) > SAFE_INT:
         return f'"{spell_integer(node)}"'
     if type(node) is float and node - node != 0:
