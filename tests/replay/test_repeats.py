@@ -120,11 +120,13 @@ def by_name(question):
 @tracekit.agent
 def racing(question):
     order = []
+    begin = threading.Barrier(4)
 
     def count(number):
-        for _ in range(20):
+        begin.wait()
+        for _ in range(300):  # longer than a thread may run before others have their turn
             order.append(number)
-            sum(range(300))
+            sum(range(2000))
 
     threads = [threading.Thread(target=count, args=(number,)) for number in range(4)]
     for thread in threads:
