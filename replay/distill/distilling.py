@@ -21,7 +21,7 @@ from replay.distill.emission import (
     slug,
     write_new,
 )
-from replay.distill.judge import Judge, Target, key_of, offending_call, seen_before
+from replay.distill.judge import Judge, Target, key_of, offending_call, seen_before, shown_to
 from replay.distill.meaning import meaning_of
 from replay.distill.outcome import DistillResult, Extent
 from replay.distill.passing import passing_script
@@ -268,13 +268,9 @@ class _Work:
             self.remarks.append(f"also seen, for a case of its own with --signature: {names}")
         full, found = self._steady(failing, case, choice)
         passed = self._passing(fixed, case) if fixed else None
-        flow = Flow(found.tool or "")
-        call = offending_call(full, found)
-        if call is not None:
-            flow = flow_into(call.tool, call.arguments, start)
-            if right is not None:
-                flow = replace(flow, carriers=flow.carriers & set(right.consumed))
-            self._offending = call.decision
+        flow, lacking = self._flow(start, choice, full, found)
+        if right is not None:
+            flow = replace(flow, carriers=flow.carriers & set(right.consumed))
         unanswered = {step.name for one in (full, right) if one for step in one.unmatched}
         target = Target(
             reason=found.signature,
@@ -282,13 +278,28 @@ class _Work:
             flow=flow,
             place=found.place,
             unanswered=frozenset(unanswered),
-            consumes=bool(seen_before(full, found)),
+            consumes=bool(seen_before(full, found)) and not lacking,
+            lacking=lacking,
         )
         judge = Judge(failing, fixed, target)
         judge.know(failing, full)
         if fixed is not None and passed is not None:
             judge.know(fixed, passed)
         return start, judge
+
+    def _flow(
+        self, start: Draft, choice: Choice, full: CaseResult, found: OracleFinding
+    ) -> tuple[Flow, tuple[str, ...]]:
+        """What flowed into the offending call, or would have into the one that was not made."""
+        if choice.lacking is not None and self.fixed is None:
+            flow = flow_into(choice.lacking.tool, choice.lacking.arguments, start)
+            shown = shown_to(full)
+            return replace(flow, pinned={}), tuple(v for v in flow.values if v in shown)
+        call = offending_call(full, found)
+        if call is None:
+            return Flow(found.tool or ""), ()
+        self._offending = call.decision
+        return flow_into(call.tool, call.arguments, start), ()
 
     def _steady(
         self, failing: CaseRunner, case: Case, choice: Choice

@@ -17,7 +17,7 @@ from replay.distill.provenance import Flow
 from replay.oracles import OracleFinding
 from replay.oracles.judging import cost_of
 from tracekit import jsontree
-from tracekit.canonical import digest
+from tracekit.canonical import digest, json_text
 from tracekit.errors import PointerNotFound
 from tracekit.trajectory import Call
 
@@ -35,6 +35,8 @@ class Target:
     """Tools that were asked in vain on the whole run already."""
     consumes: bool = True
     """Whether the failure comes after an observation."""
+    lacking: tuple[str, ...] = ()
+    """Values of the call that is not made: who is to make it must be shown them."""
 
     def found_in(self, seen: CaseResult) -> OracleFinding | None:
         """The failure that is meant, where it is seen."""
@@ -84,6 +86,9 @@ class Judge:
         if objection is not None:
             return objection
         names = seen_before(seen, found)
+        shown = shown_to(seen) if self.target.lacking else ""
+        if lost := [value for value in self.target.lacking if value not in shown]:
+            return f"the call that is not made could not be made: {lost[0]} is not shown"
         if self.target.consumes and not names:
             return "rests on no observation"
         objection, shared = self._fix_objection(case, names)
@@ -168,6 +173,18 @@ def seen_before(seen: CaseResult, found: OracleFinding | None) -> list[str]:
     """Observations that were given before the fault."""
     until = len(seen.answered) if found is None else _place_of(seen, found)
     return [step.answer.recorded for step in seen.answered[:until] if step.answer.recorded]
+
+
+def shown_to(seen: CaseResult) -> str:
+    """All that the user said and that tools came back with, as far as it came to that."""
+    case = seen.case
+    said = [case.input, *(m.content for m in case.history if m.role == "user"), *case.turns]
+    given = [
+        fixture.returns if fixture.error is None else fixture.error.message
+        for fixture in case.observations
+        if fixture.id in seen.consumed
+    ]
+    return "\n".join(json_text(value) for value in (*said, *given))
 
 
 def _holds(call: Call, pinned: Mapping[str, object]) -> bool:

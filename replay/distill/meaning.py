@@ -11,6 +11,7 @@ from replay.distill import question
 from replay.distill.draft import Draft
 from replay.distill.question import Wish
 from replay.distill.sightings import Choice
+from tracekit.errors import DistillError
 from tracekit.trajectory import Trajectory
 
 Run = Callable[[CaseRunner, Case], CaseResult]
@@ -61,6 +62,9 @@ def meaning_of(
     asked = question.asked(start.case, wish)
     seen = run(failing, asked)
     right = run(fixed, asked) if fixed is not None else None
+    for one in filter(None, (seen, right)):
+        if one.trajectory is None and not one.findings:
+            raise DistillError(f"{one.planner} cannot be run on the whole run: {one.verdict}")
     choice, *others = question.choose(
         wish,
         seen,

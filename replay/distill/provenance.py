@@ -34,6 +34,12 @@ class Flow:
     carriers: frozenset[str] = frozenset()
     """Observations that hold one of them."""
 
+    @property
+    def values(self) -> Needles:
+        """The pinned values as texts, whoever showed them."""
+        texts = (_needle(value) for value in self.pinned.values())
+        return tuple(dict.fromkeys(text for text in texts if text))
+
 
 def flow_into(tool: str, arguments: JsonValue, draft: Draft) -> Flow:
     """Find what flowed from what ``draft`` shows into a call with these arguments."""

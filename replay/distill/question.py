@@ -6,14 +6,14 @@ it, or exactly one is seen; otherwise nothing is guessed, and what was seen is l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from replay.case import AnswerRule, Case, Expected, Oracles
 from replay.caserun import CaseResult
 from replay.distill.sightings import ENDINGS, Choice, calls_of, seen, told_apart, written
 from tracekit.errors import DistillError
-from tracekit.trajectory import Call, Trajectory
+from tracekit.trajectory import Trajectory
 
 FORMS = (
     "forbid:TOOL, require:TOOL, repeat:TOOL, idle:TOOL, answer:TEXT, error:CLASS, wall:KIND, loop"
@@ -77,7 +77,7 @@ def choose(
         return _unmet(wish, wish.oracles, failing)
     found = tuple(seen(failing, writes))
     if wish.says_something:
-        return _wished(wish, found)
+        return _wished(wish, found, _apart(failing, fixed, reference, writes))
     if fixed is not None:
         return _shown_by(failing, fixed, found, writes)
     if reference is not None:
@@ -135,8 +135,7 @@ def _shown_by(
     """What only the failing planner does: first the writes, then how it ends."""
     also = {choice.name for choice in seen(fixed, writes)}
     ends = [c for c in found if c.oracle != "forbidden_tools" and c.name not in also]
-    apart = told_apart(failing, calls_of(fixed), writes, right_name=fixed.planner)
-    only = _first_added((*apart, *ends))
+    only = _first_added((*_apart(failing, fixed, None, writes), *ends))
     if not only:
         raise DistillError(
             f"on the whole run {failing.planner} and {fixed.planner} make the same writes, so it "
@@ -150,17 +149,31 @@ def _differs(
     failing: CaseResult, reference: Trajectory, found: tuple[Choice, ...], writes: frozenset[str]
 ) -> tuple[Choice, ...]:
     """What the run does that the one that went right does not, and the other way round."""
-    right: Sequence[Call] = reference.calls
-    also = writes | {call.tool for call in right if call.writes}
-    name = f"run {reference.run_id}"
     ends = [c for c in found if c.oracle in ENDINGS]
-    only = _first_added((*told_apart(failing, right, also, right_name=name), *ends))
+    only = _first_added((*_apart(failing, None, reference, writes), *ends))
     if not only:
         raise DistillError(
-            f"{failing.planner} makes the same writes as {name}, so it is not known what is wrong",
+            f"{failing.planner} makes the same writes as run {reference.run_id}, so it is not "
+            "known what is wrong",
             hint=_SAY,
         )
     return only
+
+
+def _apart(
+    failing: CaseResult,
+    fixed: CaseResult | None,
+    reference: Trajectory | None,
+    writes: frozenset[str],
+) -> tuple[Choice, ...]:
+    """The writes that only one makes: the failing planner, or what went right if it is known."""
+    if fixed is not None:
+        return tuple(told_apart(failing, calls_of(fixed), writes, right_name=fixed.planner))
+    if reference is None:
+        return ()
+    also = writes | {call.tool for call in reference.calls if call.writes}
+    name = f"run {reference.run_id}"
+    return tuple(told_apart(failing, reference.calls, also, right_name=name))
 
 
 def _first_added(choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
@@ -168,12 +181,13 @@ def _first_added(choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
     return tuple(sorted(choices, key=lambda choice: choice.oracle == "required_tools"))
 
 
-def _wished(wish: Wish, found: tuple[Choice, ...]) -> tuple[Choice, ...]:
+def _wished(wish: Wish, found: tuple[Choice, ...], apart: tuple[Choice, ...]) -> tuple[Choice, ...]:
+    """What the user says; a signature means what was seen, as a run that went right tells it."""
     names = [*(f"forbid:{tool}" for tool in wish.forbid)]
     names += [f"require:{tool}" for tool in wish.require]
     names += [f"answer:{text}" for text in wish.answer_contains]
-    names += wish.failing
     choices = tuple(_named(name, found) for name in names)
+    choices += tuple(_named(name, (*apart, *found)) for name in wish.failing)
     expected = _joined([choice.expected for choice in choices])
     return tuple(replace(choice, expected=expected) for choice in choices)
 

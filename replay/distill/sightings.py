@@ -36,6 +36,8 @@ class Choice:
     key: str | None = None
     """Tool, class or text that the finding must be about; None where any will do."""
     budgets: Budgets = field(default_factory=Budgets)
+    lacking: Call | None = None
+    """The call that was not made, as the run that went right made it."""
 
     def fits(self, found: OracleFinding) -> bool:
         """Whether it is this failure that was found."""
@@ -87,7 +89,8 @@ def told_apart(
             pattern = CallPattern(tool=call.tool, arguments=_distinct(call, others))
         what = f"only {right_name} calls {written(call)}"
         expected = Expected(required_tools=(pattern,))
-        yield Choice(f"require:{call.tool}", what, expected, "required_tools", call.tool)
+        name = f"require:{call.tool}"
+        yield Choice(name, what, expected, "required_tools", call.tool, lacking=call)
 
 
 def _added(
