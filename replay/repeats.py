@@ -14,12 +14,14 @@ from typing import Any
 
 from replay import stirring
 from replay.answering import Answered
+from replay.diff import diff
 from replay.options import ReplayOptions
 from replay.replayer import replay_run
 from replay.result import ReplayResult, Verdict, VerdictKind
 from tracekit.assembly import trajectory_digest
 from tracekit.canonical import JsonValue, json_text
 from tracekit.errors import UsageError
+from tracekit.events import Rung
 from tracekit.jsontree import Difference, differences
 from tracekit.store import Store
 
@@ -27,6 +29,7 @@ FORMAT = "tracekit/replay-repeat/v1"
 MOST = 1000
 _WORST_FIRST: tuple[VerdictKind, ...] = ("fail", "inconclusive", "not evaluated", "pass")
 _WIDTH = 80
+_RUNNING: tuple[Rung, ...] = ("sandbox", "live", "simulate")
 _FIXED = "clock, ids, chance and hash seed were the same each time"
 LEFT_TO_CHANCE = (
     "what may vary still: which of several threads comes first, the order of a set whose members "
@@ -45,16 +48,21 @@ class Varies:
     replays: tuple[int, int]
     """Numbers of the two replays, from 1."""
     fields: tuple[Difference, ...]
-    """Where the arguments, or the answers, differ."""
+    """Where the arguments, what came back, or the answers differ."""
+    let_run: str | None = None
+    """What the user let run and came back with something else, where it was that: ``sandbox``, say.
+    Then the planner was not told the same, and what it does after that is no word on it."""
 
     def __str__(self) -> str:
         first, other = self.replays
         where = f"step {self.step}" if self.step else "the answer"
         if not self.fields:
-            return f"{where}: {self.name}"
+            return f"{where}: {self.name}" if self.step else self.name
         field = self.fields[0]
         more = f", and {len(self.fields) - 1} more" if len(self.fields) > 1 else ""
         named = f"{where} {self.name}".strip()
+        if self.let_run is not None:
+            named += f" ({self.let_run}) came back with"
         sides = f"{_short(field.left)} in replay {first}, {_short(field.right)} in replay {other}"
         return f"{named} {field.pointer or '(whole)'}: {sides}{more}"
 
@@ -76,13 +84,21 @@ class RepeatResult:
         return len(self.trajectories) == 1
 
     @property
+    def left_to_chance(self) -> bool:
+        """Whether the planner varies though all that can be held was held."""
+        return self.fixed and self.varies is not None and self.varies.let_run is None
+
+    @property
     def verdict(self) -> Verdict:
         """The worst verdict of any; one that varies is no pass, since the next may be another."""
         worst = min((r.verdict for r in self.results), key=lambda v: _WORST_FIRST.index(v.kind))
         if self.same:
             return worst
         kind: VerdictKind = "inconclusive" if worst.kind == "pass" else worst.kind
-        return Verdict(kind, (f"the planner varies by itself: {self.varies}", *worst.reasons))
+        assert self.varies is not None
+        by_itself = self.varies.let_run is None
+        who = "the planner varies by itself" if by_itself else "what you let run varies"
+        return Verdict(kind, (f"{who}: {self.varies}", *worst.reasons))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON; ``format`` names the version of its shape."""
@@ -96,7 +112,7 @@ class RepeatResult:
             "same": self.same,
             "trajectories": [list(numbers) for numbers in self.trajectories],
             "varies": None if self.varies is None else _varies(self.varies),
-            "left_to_chance": LEFT_TO_CHANCE if self.fixed and not self.same else None,
+            "left_to_chance": LEFT_TO_CHANCE if self.left_to_chance else None,
             "replays": [result.as_dict() for result in self.results],
         }
 
@@ -162,7 +178,28 @@ def _first_difference(left: ReplayResult, right: ReplayResult, replays: tuple[in
             return Varies(step, f"{_named(one)}, and {_named(two)}", replays, ())
         if found := differences(one.arguments, two.arguments):
             return Varies(step, one.name, replays, found)
-    return Varies(None, "", replays, differences(_answer(left), _answer(right)))
+        if found := differences(_came_back(one), _came_back(two)):
+            return Varies(step, one.name, replays, found, one.answer.rung)
+    if found := differences(_answer(left), _answer(right)):
+        return Varies(None, "", replays, found)
+    return Varies(None, _otherwise(left, right), replays, ())
+
+
+def _came_back(step: Answered) -> JsonValue:
+    """What a step was answered with, where something ran for it; a record says the same to all."""
+    seen = step.answer.observation
+    if seen is None or step.answer.rung not in _RUNNING:
+        return None
+    return f"{seen.error_type}: {seen.error_message}" if seen.is_error else seen.value
+
+
+def _otherwise(left: ReplayResult, right: ReplayResult) -> str:
+    """Say how replays differ in which every call and the answer are the same."""
+    if left.trajectory is None or right.trajectory is None:
+        return "one of the two did not begin"
+    found = diff(left.trajectory, right.trajectory)
+    said = None if found.first is None else found.first.explanation
+    return said or "; ".join(found.unknown) or "the order or the nesting of equal calls"
 
 
 def _named(step: Answered | None) -> str:
@@ -180,6 +217,7 @@ def _varies(varies: Varies) -> dict[str, Any]:
     return {
         "step": varies.step,
         "name": varies.name,
+        "let_run": varies.let_run,
         "replays": list(varies.replays),
         "fields": [
             {"pointer": f.pointer, "kind": f.kind, "left": f.left, "right": f.right}
@@ -204,7 +242,7 @@ def summarise_repeats(result: RepeatResult) -> str:
         *(f"  because {' '.join(reason.split())}" for reason in verdict.reasons[:20]),
         f"  planner    {result.results[0].planner}",
     ]
-    if not result.same and result.fixed:
+    if result.left_to_chance:
         lines.append(f"  {_FIXED};")
         lines.append(f"  {LEFT_TO_CHANCE}")
     for numbers in result.trajectories[:10]:

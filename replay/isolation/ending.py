@@ -13,6 +13,9 @@ from replay.isolation.outcome import Ending, Exit
 from replay.isolation.protocol import Message, ProtocolError, TooLarge
 from tracekit.errors import PlannerImportFailed, TracekitError
 
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+"""What the system, a supervisor or a terminal ends processes with."""
+
 
 def failed_exit(kind: Ending, detail: str, *, output: str = "", traceback: str = "") -> Exit:
     """Return an ending without a result."""
@@ -73,7 +76,7 @@ def _death(ended: Message, limits: Limits, output: str) -> Exit:
     if number == signal.SIGXCPU:
         detail = f"the planner used more than {limits.cpu_s} s of processor time"
         return failed_exit("timeout", detail, output=output)
-    if number == signal.SIGKILL:
+    if number in _FROM_OUTSIDE:
         return failed_exit("killed", f"the planner's process was killed ({name})", output=output)
     return failed_exit("crashed", f"the planner's process died of {name}", output=output)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from replay import ReplayOptions, replay_many
+from replay import ReplayOptions, replay_many, replay_run
 from replay.isolation import Limits, kernel_available
 from replay.many import ManyResult, RunOutcome, Work, WorkerLost, Workers, do_work
 from replay.many.reading import Listed, select
@@ -87,6 +87,19 @@ def test_what_is_wrong_with_one_run_does_not_stop_the_others(shop: Store) -> Non
         assert told[item][0] == verdict, told[item]
         assert reason in told[item][1], told[item]
     assert verdicts(result) == ["fail"] * 4 + ["not replayed", "inconclusive", "pass"]
+
+
+def test_a_planner_killed_from_outside_is_no_finding_and_is_replayed_again(shop: Store) -> None:
+    [killed] = _ids(shop, 6)
+    [among] = replay(shop, "moody", runs=[killed]).outcomes
+    assert (among.replay_id, among.divergence) == (None, None)
+    [again] = replay(shop, "moody", runs=[killed], resume=True).outcomes
+    assert not again.kept
+
+    options = ReplayOptions(path=(str(shop.path.parent),), isolation="process")
+    alone = replay_run(killed, planner="shop:moody", store=shop, options=options)
+    assert (alone.verdict.kind, alone.findings) == ("inconclusive", ())
+    assert (again.verdict, again.reasons) == (alone.verdict.kind, alone.verdict.reasons)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from fixtures.agents import desk
 from replay import ReplayOptions, ReplayResult, replay_run
 from replay.isolation import Gaps, kernel_available
 from replay.matching import Policies
+from replay.repeats import repeat_run, summarise_repeats
 from replay.replayer import Replayer
 from replay.workers import Bindings
 from tracekit.errors import PlannerNotFound, UsageError
@@ -102,6 +103,10 @@ def sandboxed(order, amount, reason="", idempotency_key=None):
     with ledger.open("a") as file:
         file.write(f"{order} {amount} {idempotency_key}\\n")
     return {"refunded": amount}
+
+
+def echoes(order, amount, reason="", idempotency_key=None):
+    return {"key": idempotency_key}
 
 
 def failing(order, amount, reason=""):
@@ -420,6 +425,22 @@ def test_a_write_is_never_live(folder: Path, rates: Rates) -> None:
     undeclared = live(rates, tool="refund", where="sandboxes:simulated")
     with pytest.raises(UsageError, match="policy live for refund: it is a write in this recording"):
         replay(folder, "pays_more", undeclared)
+
+
+def test_a_sandbox_that_hands_its_new_key_back_is_named_where_repeats_differ(
+    folder: Path, sandbox: Path
+) -> None:
+    options = ReplayOptions(
+        isolation="process", path=(str(folder),), bindings=in_sandbox(sandbox, "echoes")
+    )
+    result = repeat_run(
+        RUN, planner="sandboxes:pays_more", times=2, store=folder / "store", options=options
+    )
+    assert result.varies is not None
+    assert result.varies.let_run == "sandbox"
+    told = summarise_repeats(result)
+    assert "because what you let run varies: step 2 refund (sandbox) came back with /key: " in told
+    assert "the planner varies" not in told
 
 
 # --- how it runs ----------------------------------------------------------------------------------
