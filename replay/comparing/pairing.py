@@ -1,8 +1,9 @@
 """Which run of the baseline stands beside which of the candidate.
 
 A replay belongs to the run that it replays. Otherwise runs belong together that worked on one case:
-the same task, else the same input. Of several trials of a case those of one number belong together,
-and what is left in the order of the runs. Each run is in one pair at most, and what is in none is
+the same task, or, where either names none, the same input; two tasks are two cases, also where they
+are asked in the same words. Of several trials of a case those of one number belong together, and
+what is left in the order of the runs. Each run is in one pair at most, and what is in none is
 listed with the reason.
 """
 
@@ -71,17 +72,30 @@ def pair_runs(baseline: Sequence[Candidate], candidate: Sequence[Candidate]) -> 
     """Pair the runs of two sides; both in the order of their trials."""
     table = _Table(list(baseline), list(candidate))
     table.pair_replays()
-    table.pair(lambda run: _case_by("task", run.task, run))
-    table.pair(lambda run: _case_by("input", run.input_digest, run))
+    table.pair(_by_task, _by_task)
+    for ours, theirs in _WITHOUT_TASK:
+        table.pair(_by_input(has_task=ours), _by_input(has_task=theirs))
     pairs = tuple(sorted(table.pairs, key=lambda pair: table.places[pair.baseline.run_id]))
     return Pairing(pairs, tuple(table.left_over(0)), tuple(table.left_over(1)))
 
 
 _Key = tuple[str, ...]
+_KeyOf = Callable[[Candidate], _Key | None]
+_WITHOUT_TASK = ((False, False), (False, True), (True, False))
+"""Which side names a task where the input decides: never both."""
 
 
-def _case_by(kind: str, name: str | None, run: Candidate) -> _Key | None:
-    return None if name is None else (kind, name, *run.attack)
+def _by_task(run: Candidate) -> _Key | None:
+    return None if run.task is None else (run.task, *run.attack)
+
+
+def _by_input(*, has_task: bool) -> _KeyOf:
+    def key(run: Candidate) -> _Key | None:
+        if run.input_digest is None or (run.task is not None) != has_task:
+            return None
+        return (run.input_digest, *run.attack)
+
+    return key
 
 
 @dataclass
@@ -106,9 +120,9 @@ class _Table:
                 found.append((of, run))
         self._take(found)
 
-    def pair(self, key: Callable[[Candidate], _Key | None]) -> None:
+    def pair(self, our_key: _KeyOf, their_key: _KeyOf) -> None:
         """Pair runs of equal key: equal trials first, the others in order."""
-        ours, theirs = _groups(self.baseline, key), _groups(self.candidate, key)
+        ours, theirs = _groups(self.baseline, our_key), _groups(self.candidate, their_key)
         for name in ours.keys() & theirs.keys():
             self._take(_by_trial(ours[name], theirs[name]))
 
@@ -133,9 +147,7 @@ class _Table:
                 yield Unpaired(run, f"the {other} has no run of {run.case}")
 
 
-def _groups(
-    runs: Iterable[Candidate], key: Callable[[Candidate], _Key | None]
-) -> dict[_Key, list[Candidate]]:
+def _groups(runs: Iterable[Candidate], key: _KeyOf) -> dict[_Key, list[Candidate]]:
     groups: dict[_Key, list[Candidate]] = {}
     for run in runs:
         name = key(run)

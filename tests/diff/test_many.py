@@ -112,6 +112,32 @@ def test_a_run_without_task_finds_its_input_in_a_run_with_one() -> None:
     assert ids(found) == [("a", "x")]
 
 
+def test_two_tasks_that_are_asked_in_the_same_words_are_two_cases() -> None:
+    found = pair_runs(
+        [
+            Candidate("a", "T-1", "same"),
+            Candidate("b", "T-2", "same"),
+            Candidate("c", None, "same"),
+        ],
+        [
+            Candidate("x", "T-3", "same"),
+            Candidate("y", "T-2", "same"),
+            Candidate("z", "T-4", "same"),
+        ],
+    )
+    assert ids(found) == [("b", "y"), ("c", "x")]
+    assert [one.reason for one in found.baseline_only] == ["the candidate has no run of T-1"]
+    assert [one.reason for one in found.candidate_only] == ["the baseline has no run of T-4"]
+
+
+def test_where_both_name_no_task_the_input_pairs_them_first() -> None:
+    found = pair_runs(
+        [Candidate("a", "T", "same"), Candidate("b", None, "same")],
+        [Candidate("x", None, "same"), Candidate("y", "U", "same")],
+    )
+    assert ids(found) == [("b", "x")]
+
+
 def test_trials_of_one_number_belong_together_and_the_rest_goes_by_order() -> None:
     found = pair_runs(
         [Candidate("a0", "T", trial="0"), Candidate("a1", "T", trial="1"), Candidate("a", "T")],
