@@ -2,15 +2,16 @@
 
 A planner that does the same whatever it is told passes any replay, and so does a replay in which
 the observations never reach the planner. So one recorded observation is changed beyond recognition,
-keeping its shape, and the lane is replayed. Texts keep their length and their punctuation, so that
-what is parsed can still be parsed; whatever the planner does then, if it is not the same as before,
-it did look.
+and the lane is replayed: whatever the planner does then, if it is not the same as before, it did
+look. The changes keep shape and types first, so that what is parsed can still be parsed: texts
+letter by letter, numbers by one; then numbers far away, so that one of two that are compared is now
+the larger; and at last nothing at all where something was.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -22,7 +23,8 @@ from tracekit.canonical import JsonValue, digest
 from tracekit.trajectory import Call, Observation, Trajectory
 
 ATTEMPTS = 3
-"""Observations tried, one replay each, before a lane is called inert: one may well be ignored."""
+"""Observations that are changed before a lane is called inert: one may well be ignored."""
+Leaf = str | float | bool | None
 _WORD = "changed by the self-test"
 _UNREADABLE = "NotReplayable"
 
@@ -51,22 +53,40 @@ def put_to_test(recorded: Trajectory, before: Played, play: Play, *, lane: Lane)
         play: Replays the lane on another record.
         lane: Which one it is.
     """
-    tried: list[str] = []
-    for call in _candidates(recorded, before):
-        changed = replace_observation(recorded, call.event_id, changed_observation(call))
-        after = play(changed)
+    tried: dict[str, None] = {}
+    unreadable: dict[str, str] = {}
+    count = 0
+    for call, other in _changes(_candidates(recorded, before)):
+        after = play(replace_observation(recorded, call.event_id, other))
         if (error := _unreadable(after)) is not None:
-            tried.append(f"{_named(call)} (not put to the test: {error})")
+            unreadable.setdefault(_named(call), error)
             continue
-        tried.append(_named(call))
+        count += 1
+        tried[_named(call)] = None
         if not _asked_alike(before, after, call):
             return SelfTest(lane, "not run", tuple(tried), "the planner varies by itself")
         if _trace(after, call) != _trace(before, call):
-            return SelfTest(lane, "reacts", tuple(tried), f"what follows {tried[-1]} changes")
+            return SelfTest(lane, "reacts", tuple(tried), f"what follows {_named(call)} changes")
+    for name, error in unreadable.items():
+        if name not in tried:
+            tried[f"{name} (not put to the test: {error})"] = None
     if not tried:
         return SelfTest(lane, "not run", (), "no observation was served that could be changed")
-    told = "; ".join(tried)
-    return SelfTest(lane, "inert", tuple(tried), f"nothing changes with the observation of {told}")
+    under = f"under {count} mutation{'' if count == 1 else 's'}"
+    detail = f"nothing changed with the observation of {'; '.join(tried)} {under}"
+    return SelfTest(lane, "inert", tuple(tried), detail)
+
+
+def _changes(calls: Iterable[Call]) -> Iterator[tuple[Call, Observation]]:
+    """Give each call with its first change, then each with its second, and so on."""
+    waiting = [(call, changed_observations(call)) for call in calls]
+    while waiting:
+        going = []
+        for call, changes in waiting:
+            if (other := next(changes, None)) is not None:
+                yield call, other
+                going.append((call, changes))
+        waiting = going
 
 
 def _named(call: Call) -> str:
@@ -97,6 +117,25 @@ def _says_little(call: Call) -> tuple[bool, bool, bool]:
 # --- what it is changed to ------------------------------------------------------------------------
 
 
+def changed_observations(call: Call) -> Iterator[Observation]:
+    """Yield other observations: of the same shape and near first, then ever further away."""
+    first = changed_observation(call)
+    yield first
+    seen = call.observation
+    if seen.is_error:
+        return
+    had = {digest(seen.value), digest(first.value)}
+    changes: tuple[Callable[[Leaf], Leaf], ...] = (_Far(1), _Far(0), _negative, _empty)
+    for change in changes:
+        other = _each_leaf(seen.value, "", seen.types, change)
+        if digest(other) not in had:
+            had.add(digest(other))
+            yield replace(seen, value=other)
+    typed = call.contract is not None and call.contract.result_schema is not None
+    if not typed and not seen.types and seen.value is not None:
+        yield replace(seen, value=None)
+
+
 def changed_observation(call: Call) -> Observation:
     """Another observation of the same shape."""
     seen = call.observation
@@ -104,6 +143,55 @@ def changed_observation(call: Call) -> Observation:
         said = _other_text(seen.error_message or "")
         return replace(seen, value=None, state="absent", types={}, error_message=said)
     return replace(seen, value=_other(seen.value, "", seen.types))
+
+
+class _Far:
+    """Numbers and truths far away: every second one up, the others down, in the order they come."""
+
+    def __init__(self, up: int) -> None:
+        self._up = up
+        self._met = 0
+
+    def __call__(self, value: Leaf) -> Leaf:
+        """Change one leaf."""
+        if not isinstance(value, int | float):
+            return value
+        self._met += 1
+        up = self._met % 2 == self._up
+        if isinstance(value, bool):
+            return up
+        far = max(abs(value) * 1000, 1_000_000) if up else 0
+        return type(value)(far)
+
+
+def _negative(value: Leaf) -> Leaf:
+    """Turn the sign of a number; of none it is below."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return -value if value else type(value)(-1)
+
+
+def _empty(value: Leaf) -> Leaf:
+    """Leave nothing of a value but its type."""
+    return None if value is None else type(value)()
+
+
+def _each_leaf(
+    value: JsonValue,
+    place: str,
+    types: Mapping[str, JsonValue],
+    change: Callable[[Leaf], Leaf],
+) -> JsonValue:
+    """Change every leaf; what carries a type of its own is left as it is. A list is emptied too."""
+    if isinstance(value, dict):
+        return {
+            name: _each_leaf(one, f"{place}/{name}", types, change) for name, one in value.items()
+        }
+    if isinstance(value, list):
+        if change is _empty and place not in types:
+            return []
+        return [_each_leaf(one, f"{place}/{at}", types, change) for at, one in enumerate(value)]
+    return value if place in types else change(value)
 
 
 def _other(value: JsonValue, place: str, types: Mapping[str, JsonValue]) -> JsonValue:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import tracekit
 from replay import ReplayOptions, ReplayResult, replay_run
 from replay.matching import Policies
-from replay.selftest import changed_observation, replace_observation
+from replay.selftest import changed_observation, changed_observations, replace_observation
 from replay.summary import summarise
 from tests.replay.tape_kit import call, failed, record
 from tracekit.assembly import trajectory_digest
@@ -74,6 +74,22 @@ def deaf(item):
     price(item)
     order(item, 7)
     return "7 for 31.5"
+
+@tracekit.agent
+def only_a_threshold(item):
+    found = stock(item)
+    price(item)
+    if found["left"] > 50:
+        return "enough of them"
+    order(item, 7)
+    return "ordered"
+
+@tracekit.agent
+def only_below_zero(item):
+    left = stock(item)["left"]
+    cost = price(item)
+    order(item, 7)
+    return "given away" if cost < 0 else "ordered"
 
 @tracekit.agent
 def silent(item):
@@ -196,7 +212,30 @@ def test_a_lane_in_which_nothing_follows_from_what_is_observed_is_inert(replay: 
         "stock (decision 1)", "price (decision 2)", "order (decision 3)"
     )  # fmt: skip
     assert result.verdict.kind == "inconclusive"
-    assert result.verdict.reasons[0].startswith("replay inert: nothing changes with")
+    told = result.verdict.reasons[0]
+    assert told.startswith("replay inert: nothing changed with the observation of stock (decision")
+    assert told.endswith("under 14 mutations")
+
+
+@pytest.mark.parametrize("planner", ["only_a_threshold", "only_below_zero"])
+def test_a_planner_that_looks_only_for_what_is_far_away_is_not_called_inert(
+    replay: Replay, planner: str
+) -> None:
+    result = replay(planner, None, self_test=True)
+    assert result.self_test is not None
+    assert result.self_test.outcome == "reacts"
+
+
+def test_numbers_that_are_compared_with_each_other_change_places() -> None:
+    made = call("read", "read", {"total": 42.0, "limit": 50.0, "open": True})
+    values = [seen.value for seen in changed_observations(made)]
+    assert values[1:] == [
+        {"total": 1_000_000.0, "limit": 0.0, "open": True},
+        {"total": 0.0, "limit": 1_000_000.0, "open": False},
+        {"total": -42.0, "limit": -50.0, "open": True},
+        {"total": 0.0, "limit": 0.0, "open": False},
+        None,
+    ]
 
 
 def test_one_observation_that_is_ignored_is_no_sign_yet(replay: Replay) -> None:
