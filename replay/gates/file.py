@@ -49,7 +49,7 @@ class GateFile:
     expect_differs: tuple[str, ...] = ()
     """Names of versions that are meant to differ between baseline and candidate."""
     unpaired: Leniency = "fail"
-    """What it comes to where the candidate lacks cases of the baseline."""
+    """What it comes to where a run of either side has no partner."""
 
     @property
     def needs_pairs(self) -> bool:

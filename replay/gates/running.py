@@ -8,7 +8,7 @@ from pathlib import Path
 
 from replay.comparing import Selection, pair_selected
 from replay.comparing.bulk import Selected
-from replay.comparing.pairing import Pair, Pairing
+from replay.comparing.pairing import Pair, Pairing, Unpaired
 from replay.comparing.selection import Selections, as_selections, choose_all
 from replay.gates.comparable import check_comparable, mixed
 from replay.gates.evidence import Evidence, MeasuredPair
@@ -25,7 +25,10 @@ from tracekit.events import RunRow
 from tracekit.store import Store, open_store
 
 Progress = Callable[[int, int], None]
-_ALL_THERE = "every run of the baseline has a candidate"
+_PAIRED = {
+    "baseline": "every run of the baseline has a candidate",
+    "candidate": "every run of the candidate has a baseline",
+}
 _NO_PAIRING = Pairing(())
 
 
@@ -64,8 +67,8 @@ def run_gates(
         notes += check_comparable(selected, opened, gates.expect_differs)
     evidence, repeats = _measured(selected, opened, gold, progress, pairs=needs)
     outcomes = judge(gates, evidence)
-    if needs and selected.pairing.baseline_only:
-        outcomes = (*outcomes, _missing(gates, selected))
+    if needs:
+        outcomes = (*outcomes, *_without_partner(gates, selected))
     return _report(gates, opened, selected, outcomes, [*notes, *_notes_of_repeats(repeats)])
 
 
@@ -187,13 +190,22 @@ def _notes_of_repeats(repeats: Sequence[_Repeats]) -> Iterable[str]:
         )
 
 
-def _missing(gates: GateFile, selected: Selected) -> GateOutcome:
-    """Stop a candidate that left out what it might fail at."""
-    left = selected.pairing.baseline_only
-    total = len(selected.rows[0])
+def _without_partner(gates: GateFile, selected: Selected) -> Iterable[GateOutcome]:
+    """Stop a release of which a part is compared with nothing.
+
+    What the candidate left out it might fail at; what it has too many may be all that failed.
+    """
+    pairing = selected.pairing
+    both = (pairing.baseline_only, pairing.candidate_only)
+    for side, left, rows in zip(_PAIRED, both, selected.rows, strict=True):
+        if left:
+            yield _unpaired(gates, side, left, len(rows))
+
+
+def _unpaired(gates: GateFile, side: str, left: Sequence[Unpaired], total: int) -> GateOutcome:
     return GateOutcome(
-        name=_ALL_THERE,
-        text=_ALL_THERE,
+        name=_PAIRED[side],
+        text=_PAIRED[side],
         verdict="inconclusive",
         reason=f"{counted(len(left), 'run')} without a partner, first {left[0].run.run_id}: "
         f'{left[0].reason}; select fewer, or say: unpaired = "warn"',

@@ -160,6 +160,62 @@ def test_a_case_that_the_candidate_left_out_stops_the_release(tmp_path: Path) ->
     assert of(gate(store, tmp_path, f'unpaired = "warn"\n{lenient}{SUCCESS}', "--json"))["passed"]
 
 
+def test_trials_that_the_baseline_has_no_partner_for_stop_the_release(tmp_path: Path) -> None:
+    """All that failed are the candidate's further trials, and no pair shows them."""
+    further = [
+        made(f"new-{n}-{trial}", tags=["new"], task_id=f"T-{n}",
+             labels={"utility": False, "trial": trial, "attack_type": "injection",
+                     "injection_task_id": "1"})
+        for n in range(12) for trial in (1, 2)
+    ]  # fmt: skip
+    first = [side(name, count=12, good=12, trial=0) for name in ("old", "new")]
+    store = kept(tmp_path / "traces", *first[0], *first[1], *further)
+    text = 'gates = ["task_success_delta >= -40pp"]'
+    summary = tmp_path / "gates.md"
+    report = of(gate(store, tmp_path, text, "--json", "--markdown", str(summary)))
+    compared, left = report["gates"]
+    assert (compared["verdict"], compared["n"], report["passed"]) == ("pass", 12, False)
+    assert (left["name"], left["verdict"], len(left["runs"]), left["n"], left["of"]) == (
+        "every run of the candidate has a baseline", "inconclusive", 24, 12, 36,
+    )  # fmt: skip
+    assert (
+        "24 runs without a partner, first new-0-1: the baseline has fewer trials of T-0"
+        in (left["reason"])
+    )
+    assert "24 runs without a partner" in summary.read_text("utf-8")
+    warned = gate(store, tmp_path, f'unpaired = "warn"\n{text}')
+    assert (warned.exit_code, "every run of the candidate has a baseline" in warned.stdout) == (
+        0, True,
+    )  # fmt: skip
+
+
+def test_a_candidate_of_other_tasks_is_compared_with_nothing(tmp_path: Path) -> None:
+    _, asked = value("the same words")
+    store = kept(
+        tmp_path / "traces",
+        *(
+            made(
+                f"{name}-{n}",
+                tags=[name],
+                task_id=f"{task}-{n}",
+                labels={"utility": True},
+                argument_digest=asked,
+                argument_state="truncated",
+            )
+            for name, task in (("old", "T"), ("new", "U"))
+            for n in range(3)
+        ),
+    )
+    lenient = 'unpaired = "pass"\ninconclusive = "pass"\n'
+    report = of(gate(store, tmp_path, lenient + SUCCESS, "--json"))
+    assert (report["pairs"], report["passed"]) == (0, False)
+    assert [one["reason"].split(";")[0] for one in report["gates"]] == [
+        "there is no pair to compare",
+        "3 runs without a partner, first old-0: the candidate has no run of T-0",
+        "3 runs without a partner, first new-0: the baseline has no run of U-0",
+    ]
+
+
 def test_runs_that_repeat_a_record_are_no_samples(tmp_path: Path) -> None:
     store = kept(
         tmp_path / "traces",
