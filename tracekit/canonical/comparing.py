@@ -8,39 +8,84 @@ that is only described nothing is known that could be compared at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any
 
 from pydantic import JsonValue
 
 _DESCRIPTIONS = ("$unreplayable", "$truncated")
+_NUMBERS = ("int", "decimal")
+_MOST_DIGITS = 300
+_ROOM = 1 << 1023
+"""A float has room for numbers below it."""
 _CLASS_KINDS = frozenset(("enum", "dataclass", "attrs", "namedtuple", "pydantic", "exception"))
 
 
 def as_compared(value: JsonValue, types: Mapping[str, JsonValue]) -> JsonValue:
-    """Return the view with every text in it whole: one that is no UTF-8 becomes an escaped one."""
-    broken = {p: tag[1] for p, tag in types.items() if isinstance(tag, list) and tag[:1] == ["str"]}
-    if not broken:
-        return value
-    return _escaped(value, "", broken)
+    """Return the view with all in it whole that a view writes as another text.
+
+    A text that is no UTF-8 becomes an escaped one. A number that JSON has no room for, or that was
+    decimal, becomes the number that it equals, and where there is none, a number of its own: never
+    a text, since ``"42"`` is not ``42``.
+    """
+    whole: dict[str, Callable[[str], JsonValue]] = {}
+    for pointer, tag in types.items():
+        if isinstance(tag, list) and tag[:1] == ["str"]:
+            whole[pointer] = partial(_escaped, units=tag[1])
+        elif tag in _NUMBERS:
+            whole[pointer] = _int if tag == "int" else _decimal
+    return _replaced(value, "", whole) if whole else value
 
 
-def _escaped(value: JsonValue, pointer: str, broken: Mapping[str, Any]) -> JsonValue:
-    if isinstance(value, str) and pointer in broken:
-        units = dict(broken[pointer])
-        chars = (
-            f"\\u{units[place]:04x}" if place in units and char == "\ufffd" else char
-            for place, char in enumerate(value)
-        )
-        return {"$str": "".join("\\\\" if char == "\\" else char for char in chars)}
+def _replaced(
+    value: JsonValue, pointer: str, whole: Mapping[str, Callable[[str], JsonValue]]
+) -> JsonValue:
+    if isinstance(value, str) and pointer in whole:
+        return whole[pointer](value)
     if isinstance(value, list):
-        return [_escaped(item, f"{pointer}/{at}", broken) for at, item in enumerate(value)]
+        return [_replaced(item, f"{pointer}/{at}", whole) for at, item in enumerate(value)]
     if isinstance(value, dict):
         return {
-            name: _escaped(item, f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}", broken)
+            name: _replaced(item, f"{pointer}/{_escape(name)}", whole)
             for name, item in value.items()
         }
     return value
+
+
+def _escape(name: str) -> str:
+    """Write a name as a part of a JSON Pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _escaped(value: str, *, units: Any) -> JsonValue:
+    known = dict(units)
+    chars = (
+        f"\\u{known[place]:04x}" if place in known and char == "\ufffd" else char
+        for place, char in enumerate(value)
+    )
+    return {"$str": "".join("\\\\" if char == "\\" else char for char in chars)}
+
+
+def _int(text: str) -> JsonValue:
+    number = int(text) if len(text) <= _MOST_DIGITS else None
+    if number is not None and abs(number) < _ROOM and int(near := float(number)) == number:
+        return near
+    return {"$number": text}
+
+
+def _decimal(text: str) -> JsonValue:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return {"$number": text}
+    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
+        return {"$number": text}
+    near = float(number)
+    if (abs(number) < 2**53 and Decimal(repr(near)) == number) or Decimal(near) == number:
+        return near
+    return {"$number": str(number.normalize())}
 
 
 def described_parts(value: JsonValue, state: str) -> tuple[str, ...]:
