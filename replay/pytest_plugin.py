@@ -36,7 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=_count,
         default=1,
         metavar="N",
-        help="run each case N times; it has to pass every time",
+        help="run each case N times, or as often as it says itself if that is more; it has to pass "
+        "every time",
     )
     group.addoption(
         "--live",
@@ -105,7 +106,7 @@ class CaseItem(pytest.Item):
                 " or in the case as 'planner'"
             )
         runner = _runners(self.config).get(planner)
-        times = self.config.getoption("repeat")
+        times = max(self.config.getoption("repeat"), self.case.repeat)
         for number in range(1, times + 1):
             result = runner.run(self.case)
             if not result.passed:

@@ -62,6 +62,30 @@ class Reason(Part):
         return " ".join([self.oracle.replace("_", " "), *(part for part in parts if part)])
 
 
+class Rate(Part):
+    """How often a planner fails that does not always."""
+
+    failed: Annotated[int, Field(ge=1)]
+    """Runs in which it was seen to fail."""
+    runs: Annotated[int, Field(ge=1)]
+    """Of so many."""
+    low: Annotated[float, Field(gt=0, le=1)]
+    """Its rate is at least that, with a confidence of 95 %."""
+    high: Annotated[float, Field(gt=0, le=1)]
+    """And at most that."""
+    repeat: Annotated[int, Field(ge=1)]
+    """So often the case is run: one that fails at the lowest rate then fails once in 99 of 100."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Rate:
+        if not (self.failed <= self.runs and self.low <= self.high):
+            raise ValueError("a rate is so many of more runs, and low is below high")
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.failed} of {self.runs} runs ({self.low:.0%} to {self.high:.0%})"
+
+
 class Said(Part):
     """A message that a planner which decides is shown before its first decision."""
 
@@ -171,6 +195,8 @@ class Case(Part):
     """The planner that is run where no other is named."""
     reason: Reason | None = None
     """Why the planner of ``source`` fails."""
+    rate: Rate | None = None
+    """How often it does, where not always; the case is run so often then."""
     fix: Literal["proven", "unproven"] | None = None
     """Whether a planner was seen to pass."""
     layer: Layer | None = None
@@ -219,6 +245,11 @@ class Case(Part):
     def needs_live_model(self) -> bool:
         """Whether it can only be run with a model at hand."""
         return self.model == "live"
+
+    @property
+    def repeat(self) -> int:
+        """How often it is run, at least, before it is passed."""
+        return 1 if self.rate is None else self.rate.repeat
 
     def as_data(self) -> dict[str, Any]:
         """Return the case as JSON, without what says nothing."""

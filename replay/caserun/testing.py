@@ -36,7 +36,8 @@ def on_case(
         path: The case file.
         planner: ``MOD:OBJ``, or the planner itself; the case's own by default.
         options: Isolation, limits, and a model to use instead of the case's.
-        repeat: How often it is run; it has to pass each time, and the test is given the last.
+        repeat: How often it is run, or more often where the case asks for it; it has to pass each
+            time, and the test is given the last.
 
     Raises:
         CaseError: the file is no case.
@@ -49,7 +50,8 @@ def on_case(
     def decorate(test: Test) -> Test:
         @functools.wraps(test)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            result = _passed(lambda: run_case(case, planner, options=options), repeat, path)
+            times = max(repeat, case.repeat)
+            result = _passed(lambda: run_case(case, planner, options=options), times, path)
             return test(result, *args, **kwargs)
 
         named = _parameters(test)

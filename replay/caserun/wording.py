@@ -145,6 +145,8 @@ def _origin(case: Case) -> Iterator[str]:
         run = f"run {case.source.run}" if case.source.run else "a run"
         by = f" with {case.source.planner}" if case.source.planner else ""
         yield f"from {run}{by}"
+    if case.rate is not None:
+        yield f"fails in {case.rate}, so it is run {case.rate.repeat} times"
     said = [f"fix {case.fix}"] if case.fix else []
     if case.minimal is not None:
         said.append("minimal" if case.minimal else "not minimal")

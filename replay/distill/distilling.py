@@ -36,7 +36,7 @@ from replay.distill.reducing import Progress, Reduction, reduce_draft
 from replay.distill.sightings import Choice
 from replay.distill.sitting import Sitting, question_of, sitting
 from replay.distill.sprt import Noise
-from replay.distill.steadiness import ERROR, steadiness
+from replay.distill.steadiness import RATE_TRIES, proven, steadiness
 from replay.oracles import OracleFinding
 from replay.replayer import ReplayOptions, check_replayable, importable
 from tracekit import conditions
@@ -48,8 +48,6 @@ from tracekit.trajectory import Trajectory
 _TRIES = 5
 """How often the failing planner is run on the whole case, to see whether it always fails."""
 _TRIES_LIVE = 2
-_RATE_TRIES = 20
-"""How often, where it does not, to say how often."""
 
 
 @dataclass(frozen=True)
@@ -261,12 +259,13 @@ class _Work:
             fixed=fixed,
             reference=self.reference,
             run=self._run,
+            tries=RATE_TRIES if self.options.flaky else 1,
         )
         choice, right, start, case = meant.choice, meant.right, meant.start, meant.case
         if meant.others and not self.options.wish.says_something:
             names = ", ".join(other.name for other in meant.others)
             self.remarks.append(f"also seen, for a case of its own with --signature: {names}")
-        full, found = self._steady(failing, case, choice)
+        full, found = self._steady(failing, start, case, choice)
         passed = self._passing(fixed, case) if fixed else None
         flow, lacking = self._flow(start, choice, full, found)
         if right is not None:
@@ -302,14 +301,16 @@ class _Work:
         return flow_into(call.tool, call.arguments, start), ()
 
     def _steady(
-        self, failing: CaseRunner, case: Case, choice: Choice
+        self, failing: CaseRunner, start: Draft, case: Case, choice: Choice
     ) -> tuple[CaseResult, OracleFinding]:
         """Run the planner several times on the whole case."""
         tries = _TRIES_LIVE if self.options.model == "live" else _TRIES
-        more = _RATE_TRIES - tries if self.options.model != "live" or self.options.flaky else 0
+        more = RATE_TRIES - tries if self.options.model != "live" or self.options.flaky else 0
+        nothing = start.nothing.case.model_copy(update={"expected": case.expected})
         steady = steadiness(
             lambda: self._run(failing, case),
             choice,
+            empty=lambda: self._run(failing, nothing),
             tries=tries,
             more=more,
             flaky=self.options.flaky,
@@ -344,16 +345,9 @@ class _Work:
         expected = target.expected.model_copy(update={"consumed": consumed})
         case = self._described(short, expected, target, minimal=minimal)
         with self._runners() as (failing, fixed):
-            for _ in range(self._noise.repeats(ERROR / 10) if self._noise else 1):
-                seen = self._run(failing, case)
-                found = target.found_in(seen)
-                if found is not None:
-                    break
-            if found is None:
-                raise DistillError(
-                    f"flaky: in a fresh process {failing.planner_name} does not fail any more: "
-                    f"{seen.verdict}"
-                )
+            seen, found, rate = proven(
+                lambda: self._run(failing, case), target.found_in, sometimes=bool(self._noise)
+            )
             right = self._run(fixed, case) if fixed else None
         if right is not None and not right.passed:
             raise DistillError(
@@ -366,7 +360,7 @@ class _Work:
         )
         if right is None:
             case = case.model_copy(update={"passes": green})
-        return case, found.text
+        return case.model_copy(update={"rate": rate}), found.text
 
     def _described(self, best: Draft, expected: Expected, target: Target, *, minimal: bool) -> Case:
         failing = spec(self.planner)

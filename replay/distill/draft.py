@@ -144,6 +144,11 @@ class Draft:
         """Give the draft with other replies; without any there is no model."""
         return self.but(model=ModelScript(replies=replies) if replies else None)
 
+    @property
+    def nothing(self) -> Draft:
+        """The draft without all that was seen, decided and replied: the first request alone."""
+        return self.with_turns([]).with_script([]).with_replies(()).but(observations=())
+
     def with_turns(self, places: Collection[int]) -> Draft:
         """Give the draft with these of its turns only."""
         kept = sorted(places)

@@ -44,6 +44,7 @@ def meaning_of(
     fixed: CaseRunner | None = None,
     reference: Trajectory | None = None,
     run: Run = CaseRunner.run,
+    tries: int = 1,
 ) -> Meaning:
     """Find out which failure is meant.
 
@@ -55,25 +56,32 @@ def meaning_of(
         fixed: One that does right.
         reference: A recorded run that went right.
         run: How a planner is run on a case.
+        tries: How often the one that fails is run until it does.
 
     Raises:
         DistillError: nothing is seen, or several things, and none was chosen.
     """
     asked = question.asked(start.case, wish)
-    seen = run(failing, asked)
-    right = run(fixed, asked) if fixed is not None else None
-    for one in filter(None, (seen, right)):
-        if one.trajectory is None and not one.findings:
-            raise DistillError(f"{one.planner} cannot be run on the whole run: {one.verdict}")
-    choice, *others = question.choose(
-        wish,
-        seen,
-        right,
-        writes=start.writes | _new_writes(record, seen),
-        reference=reference,
-    )
+    right = None if fixed is None else _run(fixed, asked, run)
+    for left in reversed(range(tries)):
+        seen = _run(failing, asked, run)
+        writes = start.writes | _new_writes(record, seen)
+        try:
+            choice, *others = question.choose(wish, seen, right, writes=writes, reference=reference)
+        except DistillError:
+            if not left:
+                raise
+        else:
+            break
     expected = question.strengthened(choice.expected, seen, right, offending=choice.key)
     return Meaning(start.but(budgets=choice.budgets), choice, tuple(others), expected, right)
+
+
+def _run(runner: CaseRunner, case: Case, run: Run) -> CaseResult:
+    seen = run(runner, case)
+    if seen.trajectory is None and not seen.findings:
+        raise DistillError(f"{seen.planner} cannot be run on the whole run: {seen.verdict}")
+    return seen
 
 
 def _new_writes(record: Trajectory, seen: CaseResult) -> set[str]:

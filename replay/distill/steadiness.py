@@ -1,10 +1,15 @@
-"""Whether a planner fails on the whole run each time, and if not, how often."""
+"""Whether a planner fails each time, and if not, how often: on the whole run, and on the case.
+
+A failure that comes now and then although nothing of the run is shown is no failure of that run:
+the oracle goes by chance, or the planner does, and nothing is reduced then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from replay.case import Rate
 from replay.caserun import CaseResult
 from replay.distill.question import did
 from replay.distill.sightings import Choice
@@ -15,6 +20,8 @@ from tracekit.errors import DistillError
 
 ERROR = 0.01
 """How often what is said of a case that fails only sometimes may be wrong."""
+RATE_TRIES = 20
+"""How often a planner is run, where it does not always fail, to say how often it does."""
 _SELDOM = 0.2
 """A planner that may fail less often than that cannot be reduced at a price."""
 
@@ -32,13 +39,20 @@ class Steady:
 
 
 def steadiness(
-    run: Callable[[], CaseResult], choice: Choice, *, tries: int, more: int, flaky: bool
+    run: Callable[[], CaseResult],
+    choice: Choice,
+    *,
+    empty: Callable[[], CaseResult],
+    tries: int,
+    more: int,
+    flaky: bool,
 ) -> Steady:
     """Run the planner on the whole case until it is known how often it fails in the way meant.
 
     Args:
         run: Runs it once.
         choice: The failure that is meant.
+        empty: Runs it once where nothing of the run is shown.
         tries: How often it is run, if it fails each time.
         more: How often besides, if not.
         flaky: Whether it may fail only sometimes.
@@ -46,6 +60,8 @@ def steadiness(
     Raises:
         DistillError: it does not fail, or only sometimes and that is not allowed.
     """
+    if flaky:  # a few failures in a row may be chance
+        tries, more = tries + more, 0
     results = [run() for _ in range(tries)]
     found = [_finding(result, choice) for result in results]
     if not any(found):
@@ -56,7 +72,7 @@ def steadiness(
         )
     signatures = {one.signature for one in found if one is not None}
     first, told = next((r, f) for r, f in zip(results, found, strict=True) if f is not None)
-    if all(found) and len(signatures) == 1:
+    if all(found) and len(signatures) == 1 and not flaky:
         return Steady(first, told)
     found += [_finding(run(), choice) for _ in range(more)]
     often = Proportion(sum(one is not None for one in found), len(found))
@@ -67,7 +83,59 @@ def steadiness(
             hint="take chance and time from tracekit.conditions, a model with temperature 0, "
             "or repeat until it is sure: --flaky",
         )
+    _check_it_is_of_the_run([_finding(empty(), choice) for _ in range(len(found))], often)
     return _sometimes(first, told, often)
+
+
+def _check_it_is_of_the_run(found: Sequence[OracleFinding | None], often: Proportion) -> None:
+    """Refuse a failure that comes now and then whatever is shown."""
+    count = sum(one is not None for one in found)
+    if 0 < count < len(found):
+        raise DistillError(
+            f"the oracle is flaky: it is not met in {often.successes}/{often.n} runs of the whole, "
+            f"and in {count}/{len(found)} that are shown nothing of it, so it goes by chance and "
+            "no case can be about it",
+            hint="judge what the planner does, and that alone",
+        )
+
+
+def proven(
+    run: Callable[[], CaseResult],
+    found_in: Callable[[CaseResult], OracleFinding | None],
+    *,
+    sometimes: bool,
+) -> tuple[CaseResult, OracleFinding, Rate | None]:
+    """Show that a planner fails on a case, and how often if it does not always.
+
+    Args:
+        run: Runs it once in a process that has not run before.
+        found_in: The failure that is meant, where it is seen.
+        sometimes: Whether it may fail only sometimes.
+
+    Raises:
+        DistillError: it does not fail.
+    """
+    results = [run() for _ in range(RATE_TRIES if sometimes else 1)]
+    seen = [(result, found) for result in results if (found := found_in(result)) is not None]
+    if not seen:
+        raise DistillError(
+            f"flaky: in a fresh process {results[0].planner} does not fail any more: "
+            f"{results[0].verdict}"
+        )
+    rate = _rate(Proportion(len(seen), len(results))) if sometimes else None
+    return *seen[0], rate
+
+
+def _rate(often: Proportion) -> Rate:
+    interval = often.clopper_pearson()
+    assert interval is not None
+    return Rate(
+        failed=often.successes,
+        runs=often.n,
+        low=round(interval.low, 4),
+        high=round(interval.high, 4),
+        repeat=Noise(missed=1 - interval.low).repeats(ERROR),
+    )
 
 
 def _finding(result: CaseResult, choice: Choice) -> OracleFinding | None:
@@ -86,7 +154,7 @@ def _sometimes(result: CaseResult, found: OracleFinding, often: Proportion) -> S
         )
     noise = Noise(missed=1 - interval.low)
     remark = (
-        f"it fails only sometimes: in {often.successes} of {often.n} runs of the whole "
+        f"it may fail only sometimes: it did in {often.successes} of {often.n} runs of the whole "
         f"({interval.low:.0%} to {interval.high:.0%}); what is said of the case is right in "
         f"{1 - ERROR:.0%}, and to see it fail, run it {noise.repeats(ERROR)} times"
     )

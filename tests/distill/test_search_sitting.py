@@ -111,7 +111,9 @@ def test_a_planner_that_fails_only_sometimes_comes_to_the_same_case(seed: int) -
     assert _without_name(sometimes) == _without_name(always)
     assert sometimes.minimal
     (remark,) = sometimes.remarks
-    assert re.match(r"it fails only sometimes: in 1\d of 20 runs of the whole \(\d+% to", remark)
+    assert re.match(
+        r"it may fail only sometimes: it did in 1\d of 20 runs of the whole \(\d+% to", remark
+    )
     assert "run it" in remark
 
 
@@ -122,7 +124,9 @@ def test_a_planner_that_hardly_ever_fails_is_told_and_not_reduced() -> None:
 
 
 def _without_name(result: DistillResult) -> object:
-    return {k: v for k, v in result.case.as_data().items() if k not in ("planner", "source")}
+    return {
+        k: v for k, v in result.case.as_data().items() if k not in ("planner", "source", "rate")
+    }
 
 
 @pytest.mark.slow
