@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 
 from replay.matching import rungs
 from replay.matching.aliases import Aliases
@@ -25,7 +27,7 @@ from replay.matching.validating import Fault, find_fault
 from replay.matching.values import Answer, AskedCall, AskedPrompt, Policies
 from replay.matching.writes import WritesSoFar
 from replay.tape import RecordedCall, Tape
-from tracekit.canonical import JsonValue, class_differences, cut_digest
+from tracekit.canonical import JsonValue, as_compared, class_differences, cut_digest, digest
 from tracekit.events import ContentState, Effect, Rung
 from tracekit.trajectory import Call, Observation
 
@@ -50,6 +52,11 @@ class Player:
         self._library = Library(tape)
         self._aliases = Aliases()
         self._writes = WritesSoFar()
+        self._cut = {
+            (one.call.tool, known): one.call.arguments
+            for one in tape.calls
+            if (known := cut_digest(one.call.arguments)) is not None
+        }
         self._learner = Learner(tape) if self.policies.learn else None
         chosen = self.policies
         self._simple = not (chosen.maps or chosen.learn or chosen.exercise)
@@ -64,10 +71,27 @@ class Player:
 
     def call(self, asked: AskedCall) -> Answer:
         """Decide how ``asked`` is answered."""
+        asked = self._as_recorded(asked)
         answer = self._at_once(asked) or self._looked_up(asked)
         self._shares[answer.rung] += 1
         self._count(answer)
         return answer
+
+    def _as_recorded(self, asked: AskedCall) -> AskedCall:
+        """Spell arguments as the record does that kept them whole, or a cut of them, by the digest.
+
+        How large a value may be is a setting, of the recording and of a replay.
+        """
+        known = cut_digest(asked.arguments)
+        if known is not None:
+            calls = (one.call for one in self.tape.calls if one.call.tool == asked.tool)
+            whole = (c.arguments for c in calls if _digest(c.arguments, c.argument_types) == known)
+            found = next(whole, None)
+        elif self._cut:
+            found = self._cut.get((asked.tool, _digest(dict(asked.arguments), asked.types)))
+        else:
+            return asked
+        return replace(asked, arguments=found, digest=None) if isinstance(found, dict) else asked
 
     def _at_once(self, asked: AskedCall) -> Answer | None:
         """Answer a call that is spelt as recorded and can mean one recorded call only.
@@ -311,6 +335,10 @@ class Player:
             self._prompt_shares[answer.rung] += 1
             self._count(answer)
         return answer
+
+
+def _digest(arguments: JsonValue, types: Mapping[str, JsonValue]) -> str:
+    return digest(as_compared(arguments, types))
 
 
 def _failing(asked: AskedCall, fault: Fault) -> Answer:

@@ -93,6 +93,21 @@ def test_a_write_and_an_answer_that_were_cut_are_compared_by_their_digests(cut: 
     assert [finding.kind for finding in other.findings] == ["write refused", "planner"]
 
 
+@pytest.mark.parametrize("kept", [None, 100], ids=["more", "less"])
+def test_a_recording_that_kept_more_or_less_of_a_value_matches_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int | None
+) -> None:
+    monkeypatch.setattr("replay.planner.Limits", lambda: Limits(value_bytes=1000 if kept else 100))
+    tracekit.configure(store=tmp_path / "store", limits=Limits(value_bytes=kept))
+    with tracekit.run(run_id="cut"):
+        uploads(500)
+    tracekit.configure(store=tmp_path / "elsewhere")
+
+    same = replay_cut(tmp_path / "store", uploads.__wrapped__)  # type: ignore[attr-defined]  # as above
+    assert (same.shares, same.findings) == ({"exact": 1}, ())
+    assert replay_cut(tmp_path / "store", other_letter).findings[0].kind == "write refused"
+
+
 def test_arguments_that_were_cut_are_sent_to_no_sandbox(cut: Path) -> None:
     named = Bindings(functions={"sandbox": {"upload": f"{__name__}:stub"}})
     result = replay_cut(cut, other_letter, named)
