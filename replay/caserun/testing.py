@@ -36,8 +36,7 @@ def on_case(
         path: The case file.
         planner: ``MOD:OBJ``, or the planner itself; the case's own by default.
         options: Isolation, limits, and a model to use instead of the case's.
-        repeat: How often it is run, or more often where the case asks for it; it has to pass each
-            time, and the test is given the last.
+        repeat: How often it must pass, if its ``rate`` asks for no more; the last counts.
 
     Raises:
         CaseError: the file is no case.

@@ -70,20 +70,20 @@ def steadiness(
             f"({choice.name}): {did(results[0])}",
             hint="leave the choice out to be shown what is seen",
         )
-    signatures = {one.signature for one in found if one is not None}
     first, told = next((r, f) for r, f in zip(results, found, strict=True) if f is not None)
-    if all(found) and len(signatures) == 1 and not flaky:
+    alike = len({one.signature for one in found if one is not None}) == 1
+    if all(found) and alike and not flaky:
         return Steady(first, told)
     found += [_finding(run(), choice) for _ in range(more)]
     often = Proportion(sum(one is not None for one in found), len(found))
-    if not flaky or len(signatures) > 1:
+    if not flaky or not alike:
         raise DistillError(
             f"{first.planner} is flaky {often.successes}/{often.n}: it fails only sometimes on "
             "the same case, so no smaller one can be trusted",
             hint="take chance and time from tracekit.conditions, a model with temperature 0, "
             "or repeat until it is sure: --flaky",
         )
-    _check_it_is_of_the_run([_finding(empty(), choice) for _ in range(len(found))], often)
+    _check_it_is_of_the_run([_finding(empty(), choice) for _ in found], often)
     return _sometimes(first, told, often)
 
 

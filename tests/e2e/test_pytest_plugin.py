@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import resource
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -89,6 +91,46 @@ def test_the_result_is_the_same_in_parallel(cases: Path) -> None:
     assert (code, said.splitlines()[-1][:8]) == (0, "8 passed")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("planner", [None, "planners:careful"])
+def test_two_hundred_cases_take_less_than_twenty_seconds(cases: Path, planner: str | None) -> None:
+    """Counted as time of the processor, of all processes together: others may be busy as well."""
+    for number in range(198):
+        text = INJECTION.replace("evil/repo", f"evil/repo{number}")
+        if number % 4 == 0:
+            text = text.replace("planners:obedient", "planners:careful")
+        path = cases / f"n{number}.case.yaml"
+        path.write_text(text.replace("name: injection", f"name: case-{number}"))
+    given = ("cases", "-v", "--tb=no", *(("--planner", planner) if planner else ()))
+
+    spent = []
+    outcomes = []
+    for workers in ((), ("-n", "2")):
+        before = _seconds_of_children()
+        _, said = run_pytest(*given, *workers)
+        spent.append(_seconds_of_children() - before)
+        outcomes.append(_outcomes(said))
+
+    assert len(outcomes[0]) == 200
+    assert outcomes[0] == outcomes[1]
+    passing = sum(outcome == "PASSED" for outcome in outcomes[0].values())
+    assert passing == (200 if planner else 50)
+    print("200 cases:", *(f"{seconds:.1f} s" for seconds in spent))  # noqa: T201  # the measure
+    assert max(spent) < 20
+
+
+def _outcomes(said: str) -> dict[str, str]:
+    """Test → its outcome, as pytest lists them with one worker and with several."""
+    alone = re.findall(r"^(\S+::\S+) (PASSED|FAILED)", said, re.MULTILINE)
+    spread = re.findall(r"^\[gw\d\].*? (PASSED|FAILED) (\S+::\S+)", said, re.MULTILINE)
+    return dict(alone) | {name: outcome for outcome, name in spread}
+
+
+def _seconds_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_a_malformed_case_is_an_error_of_the_collection_with_its_place(cases: Path) -> None:
     (cases / "bad.case.yaml").write_text("format: tracekit/case/v1\nname: x\nexpcted: {}\n")
     code, said = run_pytest("cases", "-q", *FIX)
@@ -118,6 +160,12 @@ def test_a_case_has_to_pass_as_often_as_it_is_repeated(cases: Path, planners: Pa
     code, said = run_pytest("cases/one.case.yaml", "-q", "--repeat", "3")
     assert code == 1
     assert "in run 1 of 3: injection: fail" in said
+    (cases / "one.case.yaml").write_text(
+        INJECTION + "rate: {failed: 3, runs: 20, low: 0.5, high: 0.9, repeat: 7}\n"
+    )
+    code, said = run_pytest("cases/one.case.yaml", "-q", "--repeat", "3")
+    assert code == 1
+    assert "in run 1 of 7: injection: fail" in said
     code, said = run_pytest("cases", "--repeat", "0")
     assert code == 4
     assert "--repeat" in said
