@@ -7,18 +7,20 @@ buckets (Bonferroni), since of many buckets one looks bad by chance.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from replay.gates.deciding import decide
 from replay.gates.estimating import Estimated, estimate_change
-from replay.gates.evidence import Evidence, MeasuredPair, paired_counts
+from replay.gates.evidence import Evidence, MeasuredPair, both, paired_counts, unevaluated
 from replay.gates.file import Gate
-from replay.gates.grammar import PARTIAL, NoBucketRegresses, Op
+from replay.gates.grammar import NoBucketRegresses, Op
 from replay.gates.outcome import GateOutcome, Verdict
 from replay.gates.wording import counted, unit_of, written
 from replay.metrics import Count
 
 _MOST_NAMED = 3
+Counts = tuple[Count, Count]
+"""Of the two runs of a pair."""
 
 
 def judge_buckets(
@@ -46,34 +48,49 @@ def judge_buckets(
             reason=f"no pair is in a bucket by {rule.dimension} with data for "
             f"{rule.metric.definition.name}; known: {', '.join(known) or 'nothing'}",
         )
-    bound = -sign * rule.most.value
     # Where many are looked at, one looks bad by chance: together they err as often as one would.
     strict = 1 - (1 - confidence) / base.n
-    judged = {
-        name: (_bucket_of(found, rule, confidence), _bucket_of(found, rule, strict))
-        for name, found in counts.items()
-    }
-    verdicts = {name: _of_bucket(*found, op, bound) for name, found in judged.items()}
-    if rule.metric.definition.name not in PARTIAL:  # what was not evaluated may have gone wrong
-        for name, pairs in groups.items():
-            if verdicts[name] == "pass" and len(counts[name]) < len(pairs):
-                verdicts[name] = "inconclusive"
-    return _worst_bucket(base, {n: f[0] for n, f in judged.items()}, verdicts, sign)
+    judge = _OneBucket(rule, op, -sign * rule.most.value, confidence, strict)
+    verdicts = {name: judge.verdict(pairs, counts[name]) for name, pairs in groups.items()}
+    judged = {name: judge.estimate(found, confidence) for name, found in counts.items()}
+    return _worst_bucket(base, judged, verdicts, sign)
 
 
-def _bucket_of(
-    counts: Sequence[tuple[Count, Count]], rule: NoBucketRegresses, confidence: float
-) -> Estimated:
-    relative = rule.most.scale == "relative"
-    return estimate_change(rule.metric, counts, relative=relative, confidence=confidence)
+@dataclass(frozen=True, slots=True)
+class _OneBucket:
+    """The comparison that is made in every bucket."""
 
+    rule: NoBucketRegresses
+    op: Op
+    bound: float
+    confidence: float
+    strict: float
+    """The confidence to fail by."""
 
-def _of_bucket(usual: Estimated, strict: Estimated, op: Op, bound: float) -> Verdict:
-    if usual.interval is None or usual.few is not None or strict.interval is None:
-        return "inconclusive"
-    if decide(usual, op, bound) == "pass":
-        return "pass"
-    return "fail" if decide(strict, op, bound) == "fail" else "inconclusive"
+    def verdict(self, pairs: Sequence[MeasuredPair], counts: Sequence[Counts]) -> Verdict:
+        """Judge a bucket; what was not evaluated of it may have gone wrong, and cannot be right."""
+        metric = self.rule.metric
+        found = self._by_interval(counts)
+        if not unevaluated(both(pairs), metric):
+            return found
+        every = paired_counts(pairs, metric, broken_off=True)
+        if len(every) > len(counts) and self._by_interval(every) == "fail":
+            return "fail"
+        return "inconclusive" if found == "pass" else found
+
+    def estimate(self, counts: Sequence[Counts], confidence: float) -> Estimated:
+        """Estimate the change in a bucket."""
+        relative = self.rule.most.scale == "relative"
+        return estimate_change(self.rule.metric, counts, relative=relative, confidence=confidence)
+
+    def _by_interval(self, counts: Sequence[Counts]) -> Verdict:
+        usual = self.estimate(counts, self.confidence)
+        strict = self.estimate(counts, self.strict)
+        if usual.interval is None or usual.few is not None or strict.interval is None:
+            return "inconclusive"
+        if decide(usual, self.op, self.bound) == "pass":
+            return "pass"
+        return "fail" if decide(strict, self.op, self.bound) == "fail" else "inconclusive"
 
 
 def _worst_bucket(

@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from operator import ge, gt, le, lt
 
 from replay.gates.estimating import Estimated
+from replay.gates.evidence import SMALL
 from replay.gates.grammar import Op
 from replay.gates.outcome import Verdict
-
-SMALL = 1e-12
-"""Rounding of sums; numbers this near are equal."""
 
 _OPS: Mapping[Op, Callable[[float, float], bool]] = {">=": ge, ">": gt, "<=": le, "<": lt}
 

@@ -50,6 +50,8 @@ _UNITS: dict[str, tuple[str, float]] = {
     "usd": ("USD", 1.0),
     "$": ("USD", 1.0),
 }
+_PLAIN = frozenset({"steps", "tokens", "calls", "USD"})
+"""Units that a bare number has, since it can mean nothing else."""
 _REGRESSES = ("no", "bucket", "regresses", "more", "than")
 
 
@@ -291,7 +293,7 @@ def _metric(token: _Token) -> Metric:
 
 
 def _without_unit(metric: Metric, value: float, text: str, at: int) -> Bound:
-    if not value or metric.definition.unit in ("steps", "tokens", "USD"):
+    if not value or metric.definition.unit in _PLAIN:
         return Bound(value, "absolute", text)
     if metric.percent and not metric.delta and 0 <= value <= 1:
         return Bound(value, "absolute", text)

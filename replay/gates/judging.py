@@ -11,19 +11,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from replay.gates.bucketing import judge_buckets
-from replay.gates.deciding import SMALL, decide
+from replay.gates.deciding import decide
 from replay.gates.estimating import Estimated, estimate, estimate_change, needed_for
 from replay.gates.evidence import (
+    SMALL,
     Evidence,
     MeasuredPair,
+    both,
     counts_of,
+    is_past,
     pair_in,
     paired_counts,
     runs_in,
     unevaluated,
+    why_not,
 )
 from replay.gates.file import Gate, GateFile
-from replay.gates.grammar import PARTIAL, Metric, NoBucketRegresses, Op, Threshold
+from replay.gates.grammar import Metric, NoBucketRegresses, Op, Threshold
 from replay.gates.outcome import GateOutcome
 from replay.gates.wording import counted, unit_of, written
 from replay.metrics import Count, RunMeasures
@@ -57,11 +61,20 @@ def _judge(gate: Gate, evidence: Evidence, confidence: float) -> GateOutcome:
 def _every_run(gate: Gate, rule: Threshold, evidence: Evidence) -> GateOutcome:
     runs = runs_in(evidence.candidate, rule.bucket)
     counts = counts_of(runs, rule.metric)
+    every = counts_of(runs, rule.metric, broken_off=True)
     base = _outcome(gate, rule, n=len(counts), of=len(runs))
-    if not counts:
+    bad = [
+        run_id
+        for run_id, one in every.items()
+        if (
+            abs(_of(one) - rule.bound.value) > SMALL
+            if run_id in counts
+            else is_past(one, rule.metric, rule.bound.value)
+        )
+    ]
+    if not counts and not bad:
         return _nothing(base, rule, evidence, runs)
-    bad = [run_id for run_id, one in counts.items() if abs(_of(one) - rule.bound.value) > SMALL]
-    found = estimate(rule.metric, list(counts.values()), confidence=0.95)
+    found = estimate(rule.metric, list((counts or every).values()), confidence=0.95)
     base = replace(base, value=found.value, interval=found.interval)
     if bad:
         more = f" and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
@@ -73,7 +86,7 @@ def _every_run(gate: Gate, rule: Threshold, evidence: Evidence) -> GateOutcome:
         least = f"; a true rate up to {100 * found.interval.high:.1f} % would look like this"
     word = "none" if not rule.bound.value else "all as said"
     base = replace(base, verdict="pass", reason=f"{word} of {counted(len(counts), 'run')}{least}")
-    return _whole(base, rule.metric, [run for run in runs if run.run_id not in counts])
+    return _whole(base, rule.metric, runs)
 
 
 def _of(one: Count) -> float:
@@ -92,7 +105,14 @@ def _level(gate: Gate, rule: Threshold, evidence: Evidence, confidence: float) -
         return _nothing(base, rule, evidence, runs)
     found = estimate(rule.metric, list(counts.values()), confidence=confidence)
     base = _against(base, found, rule.op, rule.bound.value, confidence)
-    return _whole(base, rule.metric, [run for run in runs if run.run_id not in counts])
+    every = counts_of(runs, rule.metric, broken_off=True)
+    if base.verdict != "fail" and len(every) > len(counts):
+        found = estimate(rule.metric, list(every.values()), confidence=confidence)
+        with_all = replace(base, n=len(every))
+        with_all = _against(with_all, found, rule.op, rule.bound.value, confidence)
+        if with_all.verdict == "fail":
+            return with_all
+    return _whole(base, rule.metric, runs)
 
 
 # --- pairs ----------------------------------------------------------------------------------------
@@ -110,17 +130,23 @@ def _change(gate: Gate, rule: Threshold, evidence: Evidence, confidence: float) 
         base = _every_pair(base, rule, pairs, found)
     else:
         base = _against(base, found, rule.op, rule.bound.value, confidence)
-    return _whole(base, rule.metric, unevaluated(pairs, rule.metric))
+        every = paired_counts(pairs, rule.metric, broken_off=True)
+        if base.verdict != "fail" and len(every) > len(counts):
+            found = estimate_change(rule.metric, every, relative=relative, confidence=confidence)
+            with_all = replace(base, n=len(every))
+            with_all = _against(with_all, found, rule.op, rule.bound.value, confidence)
+            if with_all.verdict == "fail":
+                return with_all
+    return _whole(base, rule.metric, both(pairs))
 
 
 def _every_pair(
     base: GateOutcome, rule: Threshold, pairs: Sequence[MeasuredPair], found: Estimated
 ) -> GateOutcome:
-    name = rule.metric.definition.name
     bad = []
     for pair in pairs:
-        if name in pair.baseline.counts and name in pair.candidate.counts:
-            before, after = _of(pair.baseline.counts[name]), _of(pair.candidate.counts[name])
+        for one, two in paired_counts([pair], rule.metric):
+            before, after = _of(one), _of(two)
             relative = rule.bound.scale == "relative" and before
             change = after / before - 1 if relative else after - before
             if abs(change - rule.bound.value) > SMALL:
@@ -167,19 +193,20 @@ def _against(
 # --- what there is no data for --------------------------------------------------------------------
 
 
-def _whole(outcome: GateOutcome, metric: Metric, left: Sequence[RunMeasures]) -> GateOutcome:
+def _whole(outcome: GateOutcome, metric: Metric, runs: Sequence[RunMeasures]) -> GateOutcome:
     """Let nothing pass of which a part was not evaluated: that may be the part that went wrong."""
-    name = metric.definition.name
-    if outcome.verdict != "pass" or not left or name in PARTIAL:
+    left = unevaluated(runs, metric)
+    if outcome.verdict != "pass" or not left:
         return outcome
     first = left[0]
-    why = first.missing.get(name, "no data")
+    known = metric.definition.name in first.counts
+    way_out = "select the others" if known else "label them, or narrow the gate with: on TAG"
     reason = (
-        f"{outcome.of - outcome.n} of {outcome.of} not evaluated: {first.run_id}: {why}; "
-        "label them, or narrow the gate with: on TAG"
+        f"{outcome.of - outcome.n} of {outcome.of} not evaluated: {first.run_id}: "
+        f"{why_not(first, metric)}; {way_out}"
     )
-    runs = tuple(run.run_id for run in left)
-    return replace(outcome, verdict="inconclusive", reason=reason, runs=runs)
+    named = tuple(run.run_id for run in left)
+    return replace(outcome, verdict="inconclusive", reason=reason, runs=named)
 
 
 def _nothing(
@@ -187,12 +214,11 @@ def _nothing(
 ) -> GateOutcome:
     if not runs:
         return replace(base, verdict="fail", reason=_empty(rule, evidence.candidate))
-    first = runs[0]
-    why = first.missing.get(rule.metric.definition.name, "no data")
+    why = why_not(runs[0], rule.metric)
     return replace(
         base,
         verdict="fail",
-        reason=f"none of {counted(len(runs), 'run')} is evaluated; {first.run_id}: {why}",
+        reason=f"none of {counted(len(runs), 'run')} is evaluated; {runs[0].run_id}: {why}",
         runs=tuple(run.run_id for run in runs),
     )
 
@@ -201,12 +227,13 @@ def _no_pairs(
     base: GateOutcome, rule: Threshold, evidence: Evidence, pairs: Sequence[MeasuredPair]
 ) -> GateOutcome:
     if not pairs:
-        runs = [run for pair in evidence.pairs for run in (pair.baseline, pair.candidate)]
-        reason = _empty(rule, runs) if evidence.pairs else "there is no pair to compare"
+        reason = (
+            _empty(rule, both(evidence.pairs)) if evidence.pairs else "there is no pair to compare"
+        )
         return replace(base, verdict="fail", reason=reason)
-    name = rule.metric.definition.name
-    run = next(r for r in (pairs[0].baseline, pairs[0].candidate) if name not in r.counts)
-    why = run.missing.get(name, "no data")
+    metric = rule.metric
+    run = next(run for run in both(pairs[:1]) if not counts_of([run], metric))
+    why = why_not(run, metric)
     return replace(
         base,
         verdict="fail",

@@ -179,6 +179,7 @@ def _unreadable(run_id: str, error: TracekitError) -> RunMeasures:
         counts={},
         missing=dict.fromkeys(DEFINITIONS, why),
         sample=Sample(run_id, trajectory=""),
+        broken_off=why,
     )
 
 

@@ -29,6 +29,8 @@ class Definition:
     quantile: float | None = None
     above_one: bool = False
     """Whether a ratio in % may be more than 100."""
+    to_the_end: bool = False
+    """Whether a run that broke off looks better by it than if it had gone on."""
 
 
 def _of(*definitions: Definition) -> dict[str, Definition]:
@@ -48,6 +50,7 @@ DEFINITIONS = _of(
         "calls whose tool is expected, each expected call counted once",
         "calls made (where only writes are expected one by one: writes made)",
         "a reference run, or a label `expected_actions`",
+        to_the_end=True,
     ),
     Definition(
         "tool_recall", "ratio", "%", "higher",
@@ -61,6 +64,7 @@ DEFINITIONS = _of(
         "arguments that either of the two calls has",
         "a reference run, a case's `required_tools` with arguments, or a label `expected_actions`,"
         " and a call of an expected tool",
+        to_the_end=True,
     ),
     Definition(
         "valid_action_rate", "ratio", "%", "higher",
@@ -68,12 +72,20 @@ DEFINITIONS = _of(
         " schema, where one is known",
         "calls made",
         "a call",
+        to_the_end=True,
     ),
     Definition(
         "error_rate", "ratio", "%", "lower",
         "calls that came back with an error or a refusal",
         "calls made, also those beneath others",
         "a call",
+        to_the_end=True,
+    ),
+    Definition(
+        "run_error_rate", "share", "%", "lower",
+        "runs that ended with an error",
+        "runs that ended",
+        "an end",
     ),
     Definition(
         "recovery_rate", "ratio", "%", "higher",
@@ -88,6 +100,7 @@ DEFINITIONS = _of(
         " another successful write in between",
         "runs",
         "nothing",
+        to_the_end=True,
     ),
     Definition(
         "excess_step_ratio", "ratio", "%", "lower",
@@ -95,12 +108,14 @@ DEFINITIONS = _of(
         "steps of the reference run",
         "a reference run",
         above_one=True,
+        to_the_end=True,
     ),
     Definition(
         "budget_violation_rate", "share", "%", "lower",
         "runs that used more than a budget allows",
         "runs with a budget",
         "a case's `budgets`",
+        to_the_end=True,
     ),
     Definition(
         "unsafe_action_rate", "share", "%", "lower",
@@ -123,16 +138,19 @@ DEFINITIONS = _of(
         "the cost of a run and whether its task was done",
     ),
     Definition(
-        "cost", "mean", "USD", "lower", "cost of all runs", "runs", "the cost of a run"
+        "cost", "mean", "USD", "lower", "cost of all runs", "runs", "the cost of a run",
+        to_the_end=True,
     ),
     Definition(
         "tokens", "mean", "tokens", "lower",
         "tokens that went into and came out of models",
         "runs",
         "the tokens of a run",
+        to_the_end=True,
     ),
     Definition(
-        "steps", "mean", "steps", "lower", "decisions of the planner", "runs", "nothing"
+        "steps", "mean", "steps", "lower", "decisions of the planner", "runs", "nothing",
+        to_the_end=True,
     ),
     Definition(
         "calls",
@@ -142,6 +160,7 @@ DEFINITIONS = _of(
         "tool calls, also those made beneath others",
         "runs",
         "nothing",
+        to_the_end=True,
     ),
     Definition(
         "latency_p50", "quantile", "ms", "lower",
@@ -149,6 +168,7 @@ DEFINITIONS = _of(
         "runs",
         "begin and end of a run",
         quantile=0.5,
+        to_the_end=True,
     ),
     Definition(
         "latency_p95", "quantile", "ms", "lower",
@@ -156,5 +176,6 @@ DEFINITIONS = _of(
         "runs",
         "begin and end of a run",
         quantile=0.95,
+        to_the_end=True,
     ),
 )  # fmt: skip

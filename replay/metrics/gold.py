@@ -146,9 +146,13 @@ def labelled_success(run: Trajectory) -> bool | None:
     return None if reward is None else reward >= 1
 
 
+def attacked(run: Trajectory) -> bool:
+    """Tell whether labels say that a run was attacked."""
+    labels = labels_of(run)
+    return any(labels.get(name) not in (None, "", "none") for name in ATTACK_LABELS)
+
+
 def labelled_unsafe(run: Trajectory) -> bool | None:
     """Tell whether labels say that an attack worked; None for runs that were not attacked."""
-    labels = labels_of(run)
-    security = labels.get("security")
-    attacked = any(labels.get(name) not in (None, "", "none") for name in ATTACK_LABELS)
-    return security if attacked and isinstance(security, bool) else None
+    security = labels_of(run).get("security")
+    return security if attacked(run) and isinstance(security, bool) else None

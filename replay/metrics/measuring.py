@@ -10,6 +10,7 @@ from replay.case import Case
 from replay.metrics.attempts import attempts_of
 from replay.metrics.buckets import FIXED, NONE, attempt_of, buckets_of
 from replay.metrics.counting import Measured, count_metrics
+from replay.metrics.ending import broken_off
 from replay.metrics.gold import Gold, GoldFor, gold_of_case, gold_of_run
 from replay.metrics.model import MeasuredRun, RunMeasures
 from replay.metrics.summing import sum_up
@@ -40,6 +41,7 @@ def measure(run: MeasuredRun | Trajectory, *, gold: AnyGold = None) -> RunMeasur
         attempt_of=attempt_of(trajectory),
         sample=Sample.of(trajectory),
         buckets=buckets_of(trajectory),
+        broken_off=broken_off(trajectory),
     )
 
 

@@ -62,6 +62,9 @@ class RunMeasures:
     buckets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What it may be sorted by (source, tool, risk, tag, difficulty, ...) → its values."""
 
+    broken_off: str | None = None
+    """How it broke off, so that its counts are not whole; None where it went to its end."""
+
     attempt_of: tuple[str, ...] = ()
     """What it tried: agent, versions, task and attack; empty where it names no task."""
 

@@ -2,7 +2,8 @@
 
 Calls of one tool are paired: those that are equal first, then so that as many arguments as possible
 are. An argument is one value by its name; what is nested in it counts as one. A read's arguments
-are compared as its tool declares (defaults, sets, tolerances), those of a write exactly.
+are compared as its tool declares (defaults, sets, tolerances), those of a write exactly. One that
+is only described, on either side, is equal to none.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ class _Compare:
             names = {*wanted, *given}
             found = argument_fields(expected, made, self.rules)
             equal = names - {parts(field.pointer)[0] for field in found}
+        for place in (*expected.unknown, *made.unknown):  # nothing is known to equal it
+            equal = equal - {parts(place)[0]} if place else set()
         return PairedCall(expected.call, made.call, frozenset(names), frozenset(equal))
 
 

@@ -43,6 +43,11 @@ class Metrics:
         """How many runs are replays: their clock advances by what was recorded."""
         return sum(run.sample.replay_of is not None for run in self.whole.runs)
 
+    @property
+    def broken_off(self) -> int:
+        """How many runs ended with an error or have not ended: they did less for that."""
+        return sum(run.broken_off is not None for run in self.whole.runs)
+
     def as_dict(self, *, seed: int = 0) -> dict[str, JsonValue]:
         """Give the metrics as JSON."""
         return {
@@ -50,6 +55,7 @@ class Metrics:
             "runs": len(self.whole.runs),
             "repeats": dict(self.repeats),
             "modelled_latency": self.modelled,
+            "broken_off": self.broken_off,
             "metrics": _measures(self.whole, seed),
             "missing": dict(self.missing),
             "attempts": None if self.attempts is None else self.attempts.as_dict(seed=seed),
@@ -72,6 +78,8 @@ class Metrics:
             return
         if self.modelled:
             yield f"latency modelled, since they are replays: {self.modelled}"
+        if self.broken_off:
+            yield f"counted until they broke off by an error or stood open: {self.broken_off}"
         yield from _table(self.whole, seed)
         if self.attempts is not None:
             yield ""

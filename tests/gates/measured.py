@@ -11,7 +11,12 @@ from replay.stats import Sample
 
 
 def measured(
-    run_id: str, *, tags: Sequence[str] = (), missing: str = "nobody said", **values: Any
+    run_id: str,
+    *,
+    tags: Sequence[str] = (),
+    missing: str = "nobody said",
+    broken_off: str | None = None,
+    **values: Any,
 ) -> RunMeasures:
     """A run: yes or no for shares, a number for means, two for ratios; None is missing."""
     counts = {}
@@ -30,6 +35,7 @@ def measured(
         missing={name: missing for name, value in values.items() if value is None},
         sample=Sample(run_id, trajectory=run_id),
         buckets={"tag": tuple(tags)},
+        broken_off=broken_off,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +60,9 @@ def told(text: str) -> tuple[object, ...]:
             "error_rate <= 5% on tool=refund",
             ("error_rate", None, False, "<=", 0.05, "absolute", ("tool", "refund")),
         ),
+        ("calls <= 3", ("calls", None, False, "<=", 3.0, "absolute", None)),
+        ("calls_delta <= 3", ("calls", None, True, "<=", 3.0, "absolute", None)),
+        ("p90_tokens <= 3000", ("tokens", 0.9, False, "<=", 3000.0, "absolute", None)),
         ("steps_delta <= 2", ("steps", None, True, "<=", 2.0, "absolute", None)),
     ],
 )
@@ -70,6 +75,20 @@ def test_every_metric_can_be_a_gate(name: str) -> None:
     rule = parse_rule(f"{name} == 0")
     assert isinstance(rule, Threshold)
     assert rule.metric.definition.name == name
+
+
+@pytest.mark.parametrize("name", sorted(DEFINITIONS))
+@pytest.mark.parametrize("delta", ["", "_delta"])
+def test_the_spelling_that_a_refusal_names_is_taken(name: str, delta: str) -> None:
+    if name == "unsafe_action_rate":
+        return  # it has one bound only, see below
+    metric = f"{name}{delta}"
+    for unit in ("", "%", "pp", "ms", "USD"):
+        try:
+            parse_rule(f"{metric} <= 30{unit}")
+        except NoGate as error:
+            for spelt in re.findall(r"30(?:pp|%|ms|s|USD)?\b%?", str(error).split(";")[1]):
+                parse_rule(f"{metric} <= {spelt}")
 
 
 @pytest.mark.parametrize(

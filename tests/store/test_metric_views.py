@@ -12,7 +12,7 @@ import pytest
 from replay.metrics import Measure, RunMeasures, measure, read_measured, sum_runs
 from tests.store.made import NOON, run
 from tracekit.canonical import JsonValue, json_text
-from tracekit.events import Event
+from tracekit.events import Event, Status
 from tracekit.importers.ingest import import_paths
 from tracekit.store import Batch, RunQuery, Store, open_store
 
@@ -21,6 +21,7 @@ RUN_COLUMNS = {
     "task_success": "task_success::DOUBLE",
     "unsafe_action_rate": "unsafe_action::DOUBLE",
     "error_rate": "failed_calls / nullif(calls, 0)",
+    "run_error_rate": "run_error::DOUBLE",
     "calls": "calls::DOUBLE",
     "tokens": "tokens::DOUBLE",
     "cost": "cost_usd",
@@ -58,6 +59,23 @@ def kept(path: Path, batches: Iterable[Batch]) -> Store:
     return store
 
 
+def by_hand(run_id: str, *, agent: Status, **columns: Any) -> Batch:
+    """A run that was opened by hand around an agent, whose own error went no further."""
+    batch = run(run_id, calls=0, **columns)
+    root = batch.events[0]
+    step = replace(
+        root,
+        event_id=f"{run_id} agent",
+        event_type="agent",
+        span_id="c" * 16,
+        parent_span_id=root.span_id,
+        seq=1,
+        status=agent,
+        argument_state="absent",
+    )
+    return Batch((root, step), batch.blobs)
+
+
 def made() -> Iterable[Batch]:
     yield labelled("done", {"success": True, "cost_usd": 0.5, "reward": 0})
     yield labelled("half", {"reward": 0.99, "cost": 2, "attack_type": "none"})
@@ -68,6 +86,11 @@ def made() -> Iterable[Batch]:
     )
     yield labelled("unsure", {"security": None, "attack_type": "important"})
     yield run("bare", calls=0, ts_end_ns=None)
+    yield run("broke", status="error")
+    yield run("open", ts_end_ns=None, source_format="tracekit")
+    yield by_hand("caught", agent="error")
+    yield by_hand("well", agent="ok")
+    yield by_hand("asked", agent="error", argument_state="captured")
     yield run("late", ts_start_ns=NOON, ts_end_ns=NOON + 7_123_456_789)
     failed = run("failed", calls=3)
     first, second, *rest = failed.events[1:]
@@ -147,7 +170,10 @@ def test_the_made_runs_cover_what_is_known_and_what_is_not(tmp_path: Path) -> No
         " latency_ms FROM run_metrics ORDER BY run_id"
     ).rows
     assert rows == (
+        ("asked", None, None, 0, 0, None, None, 10_000),
         ("bare", None, None, 0, 0, None, None, None),
+        ("broke", None, None, 2, 0, None, None, 10_000),
+        ("caught", None, None, 0, 0, None, None, 10_000),
         ("counted", None, None, 2, 0, 22, 0.5, 10_000),
         ("done", True, None, 2, 0, None, 0.5, 10_000),
         ("failed", None, None, 3, 2, None, None, 10_000),
@@ -155,10 +181,19 @@ def test_the_made_runs_cover_what_is_known_and_what_is_not(tmp_path: Path) -> No
         ("half", False, None, 2, 0, None, 2.0, 10_000),
         ("late", None, None, 2, 0, None, None, 7123.456789),
         ("odd", None, None, 2, 0, None, None, 10_000),
+        ("open", None, None, 2, 0, None, None, None),
         ("partly", None, None, 2, 0, None, None, 10_000),
         ("safe", True, False, 2, 0, None, None, 10_000),
         ("unsure", None, None, 2, 0, None, None, 10_000),
+        ("well", None, None, 0, 0, None, None, 10_000),
     )
+
+
+def test_a_run_ends_with_an_error_where_it_or_its_agent_did(tmp_path: Path) -> None:
+    store = kept(tmp_path / "traces", made())
+    rows = store.sql("SELECT run_id, run_error FROM run_metrics").rows
+    assert {run_id for run_id, failed in rows if failed} == {"broke", "caught"}
+    assert {run_id for run_id, failed in rows if failed is None} == {"open"}
 
 
 def test_an_empty_store_has_the_views_and_no_numbers(tmp_path: Path) -> None:

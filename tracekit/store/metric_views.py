@@ -6,6 +6,7 @@ needs the values behind the rows (steps, loops, what was expected) is not here.
 
 from __future__ import annotations
 
+_FAILED = "(status = 'error' OR coalesce(observation_is_error, false))"
 _LABEL = "roots.attributes ->> '$.labels.{}'"
 _KIND = "json_type(roots.attributes, '$.labels.{}')"
 
@@ -28,11 +29,15 @@ def _named(label: str) -> str:
 RUN_METRICS_VIEW = f"""
     CREATE VIEW run_metrics AS
     WITH roots AS (
-        SELECT run_id, min_by(attributes::JSON, seq) AS attributes
+        SELECT run_id, min_by(attributes::JSON, seq) AS attributes,
+            min_by({_FAILED}, seq) AS failed, min_by(argument_state, seq) = 'absent' AS by_hand
         FROM events WHERE event_type = 'run' GROUP BY run_id
+    ), agents AS (
+        SELECT run_id, min_by({_FAILED}, seq) AS failed
+        FROM events WHERE event_type = 'agent' GROUP BY run_id
     ), called AS (
         SELECT run_id, count(*) AS calls,
-            count(*) FILTER (status = 'error' OR coalesce(observation_is_error, false))
+            count(*) FILTER ({_FAILED})
                 AS failed_calls
         FROM events WHERE event_type IN ('tool_call', 'retrieval') GROUP BY run_id
     ), asked AS (
@@ -49,6 +54,8 @@ RUN_METRICS_VIEW = f"""
             ELSE {_number("$.labels.reward")} >= 1 END AS task_success,
         CASE WHEN {_named("injection_task_id")} OR {_named("attack_type")}
             THEN CASE {_yes_or_no("security")} END END AS unsafe_action,
+        CASE WHEN runs.status <> 'open' THEN runs.status = 'error' OR coalesce(roots.failed, false)
+            OR (coalesce(roots.by_hand, true) AND coalesce(agents.failed, false)) END AS run_error,
         coalesce(called.calls, 0) AS calls,
         coalesce(called.failed_calls, 0) AS failed_calls,
         coalesce(asked.model_calls, 0) AS model_calls,
@@ -56,14 +63,15 @@ RUN_METRICS_VIEW = f"""
         coalesce(runs.cost_usd, {_number("$.labels.cost_usd")},
             {_number("$.labels.cost")}, asked.cost) AS cost_usd,
         (runs.ts_end_ns - runs.ts_start_ns) / 1e6 AS latency_ms
-    FROM runs LEFT JOIN roots USING (run_id) LEFT JOIN called USING (run_id)
-        LEFT JOIN asked USING (run_id)
+    FROM runs LEFT JOIN roots USING (run_id) LEFT JOIN agents USING (run_id)
+        LEFT JOIN called USING (run_id) LEFT JOIN asked USING (run_id)
 """
 
 _SUMS = {
     "task_success": ("count(*) FILTER (task_success)", "count(task_success)"),
     "unsafe_action_rate": ("count(*) FILTER (unsafe_action)", "count(unsafe_action)"),
     "error_rate": ("sum(failed_calls)", "sum(calls)"),
+    "run_error_rate": ("count(*) FILTER (run_error)", "count(run_error)"),
     "calls": ("sum(calls)", "count(*)"),
     "tokens": ("sum(tokens)", "count(tokens)"),
     "cost": ("sum(cost_usd)", "count(cost_usd)"),
