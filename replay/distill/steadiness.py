@@ -77,14 +77,18 @@ def steadiness(
     found += [_finding(run(), choice) for _ in range(more)]
     often = Proportion(sum(one is not None for one in found), len(found))
     if not flaky or not alike:
-        raise DistillError(
-            f"{first.planner} is flaky {often.successes}/{often.n}: it fails only sometimes on "
-            "the same case, so no smaller one can be trusted",
-            hint="take chance and time from tracekit.conditions, a model with temperature 0, "
-            "or repeat until it is sure: --flaky",
-        )
+        raise _is_flaky(first.planner, often)
     _check_it_is_of_the_run([_finding(empty(), choice) for _ in found], often)
     return _sometimes(first, told, often)
+
+
+def _is_flaky(planner: str, often: Proportion) -> DistillError:
+    return DistillError(
+        f"{planner} is flaky {often.successes}/{often.n}: it fails only sometimes on the same "
+        "case, so no smaller one can be trusted",
+        hint="take chance and time from tracekit.conditions, a model with temperature 0, "
+        "or repeat until it is sure: --flaky",
+    )
 
 
 def _check_it_is_of_the_run(found: Sequence[OracleFinding | None], often: Proportion) -> None:

@@ -129,6 +129,57 @@ def _without_name(result: DistillResult) -> object:
     }
 
 
+SITTING = """
+import sys
+from pathlib import Path
+
+from replay.distill import DistillOptions, Wish, distill_record
+from tests.distill.distill_kit import attacked, planners
+
+failing, fixed = planners()
+distill_record(
+    attacked(),
+    planner=failing,
+    fixed=fixed,
+    options=DistillOptions(Wish(forbid=("bank.pay",)), answers=Path(sys.argv[1])),
+    progress=lambda problem: sys.stdout.write(".") and sys.stdout.flush(),
+)
+"""
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_what_was_asked_before_a_kill_is_not_asked_again(tmp_path: Path, kills: int) -> None:
+    failing, fixed = planners()
+    file = tmp_path / "answers"
+    alone = distilled(attacked(), failing, fixed, wish=PAYS)
+    chance = random.Random(kills)
+    made, before = 0, b""
+    for left in reversed(range(kills)):
+        most = (alone.calls - made) // (left + 1) + 1
+        made += _killed(file, after=min(chance.randint(1, 2 * most), alone.calls - made - left))
+        now = file.read_bytes()
+        assert now.startswith(before)
+        before = now[: now.rfind(b"\n") + 1]
+
+    ended = distilled(attacked(), failing, fixed, wish=PAYS, answers=file)
+
+    assert _case(ended) == _case(alone)
+    _, *kept = file.read_text("utf-8").splitlines()
+    assert len(kept) == alone.calls
+    # Only what was under way at a kill may have been asked a second time.
+    assert alone.calls <= made + ended.calls + kills <= alone.calls + 2 * kills
+
+
+def _killed(file: Path, *, after: int) -> int:
+    """Kill a sitting once it was told so many answers; how many those were in the end."""
+    command = [sys.executable, "-c", SITTING, str(file)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        told = child.stdout.read(max(after, 0))
+        child.kill()
+        return len(told) + len(child.stdout.read())
+
+
 @pytest.mark.slow
 def test_killed_at_random_moments_twenty_times_it_goes_on_to_the_same_case(tmp_path: Path) -> None:
     _kill_and_resume(tmp_path, kills=20)
@@ -142,11 +193,17 @@ def _kill_and_resume(folder: Path, *, kills: int) -> None:
     command = [sys.executable, "-m", "tracekit", "distill", *given, "--store", str(store)]
     command += ["--out", str(folder / "cases"), "--resume", str(answers)]
     chance = random.Random(11)
+    refused = folder / "refused"
     for _ in range(kills):
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as child:
+        with (
+            refused.open("ab") as told,
+            subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=told) as child,
+        ):
             with suppress(subprocess.TimeoutExpired):
                 child.wait(chance.uniform(0.5, 6))
             child.kill()
+    # What a killed one leaves behind must not keep the next one from going on.
+    assert "Error" not in refused.read_text("utf-8")
     ended = json.loads(_tracekit(store, *command[3:]).stdout)
     _, *kept = map(json.loads, answers.read_text("utf-8").splitlines())
     assert ended["case"] == alone["case"]
