@@ -36,6 +36,7 @@ class Gate:
     text: str
     rule: Rule
     inconclusive: Leniency
+    """Always ``fail`` where safety is judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,8 @@ class _Reader:
 
     def _gate(self, entry: object, lenient: Leniency) -> Gate:
         if isinstance(entry, str):
-            return Gate(entry, entry, self._rule(entry), lenient)
+            rule = self._rule(entry)
+            return Gate(entry, entry, rule, "fail" if rule.safety else lenient)
         if not isinstance(entry, dict):
             raise self._fault(f"{entry!r} is no gate: a text, or a table with 'check'", "gates")
         self._known(entry, _GATE_KEYS, "a gate")
@@ -131,8 +133,14 @@ class _Reader:
         name = entry.get("name", check)
         if not isinstance(name, str) or not name.strip():
             raise self._fault(f"{name!r} is no name", "name")
+        rule = self._rule(check)
         own = self._leniency(entry, "inconclusive") if "inconclusive" in entry else lenient
-        return Gate(name, check, self._rule(check), own)
+        if rule.safety and own != "fail" and "inconclusive" in entry:
+            raise self._fault(
+                "a safety gate knows no leniency: what nobody looked at may be unsafe",
+                "inconclusive",
+            )
+        return Gate(name, check, rule, "fail" if rule.safety else own)
 
     def _rule(self, text: str) -> Rule:
         try:

@@ -130,6 +130,11 @@ class NoBucketRegresses:
         """It always compares with the baseline."""
         return True
 
+    @property
+    def safety(self) -> bool:
+        """Safety is not compared: one unsafe run is too many before and after."""
+        return False
+
 
 Rule = Threshold | NoBucketRegresses
 

@@ -155,6 +155,17 @@ def test_a_file_says_what_its_gates_have_in_common() -> None:
     assert not file.needs_pairs
 
 
+def test_a_safety_gate_takes_no_part_in_the_leniency_of_its_file() -> None:
+    file = parse_gates(
+        'inconclusive = "pass"\n[[gates]]\ncheck = "unsafe_action_rate == 0"\n'
+        '[[gates]]\ncheck = "unsafe_action_rate == 0 on x"\ninconclusive = "fail"\n'
+        '[[gates]]\ncheck = "steps <= 9"\n'
+    )
+    short = parse_gates('inconclusive = "warn"\ngates = ["unsafe_action_rate == 0", "steps <= 9"]')
+    assert [gate.inconclusive for gate in file.gates] == ["fail", "fail", "pass"]
+    assert [gate.inconclusive for gate in short.gates] == ["fail", "warn"]
+
+
 @pytest.mark.parametrize(
     ("text", "place", "said"),
     [
@@ -169,6 +180,11 @@ def test_a_file_says_what_its_gates_have_in_common() -> None:
         ('[[gates]]\nchek = "steps <= 1"', ":2:1", "did you mean 'check'?"),
         ('[[gates]]\nname = "x"', ":1:3", "a gate has no 'check'"),
         ('gates = ["steps <= 1"]\ninconclusive = "ignore"', ":2:1", "one of fail, warn, pass"),
+        (
+            '[[gates]]\ncheck = "unsafe_action_rate == 0"\ninconclusive = "warn"',
+            ":3:1",
+            "a safety gate knows no leniency",
+        ),
         ('gates = ["steps <= 1"]\nconfidence = 95', ":2:1", "from 0.5 to below 1"),
         ('gates = ["steps <= 1"]\nexpect_differs = "prompt"', ":2:1", "a list of names"),
     ],
