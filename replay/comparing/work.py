@@ -112,7 +112,7 @@ def _content(run: Trajectory) -> str | None:
     calls = run.calls
     states = [run.input.state, run.answer.state]
     states += [state for call in calls for state in (call.argument_state, call.observation.state)]
-    if "reference" in states:
+    if not {"captured", "absent", "invalid_json"}.issuperset(states):
         return None
     said: list[JsonValue] = [[one.role, one.content, one.before_decision] for one in run.messages]
     done: list[JsonValue] = [
@@ -124,8 +124,9 @@ def _content(run: Trajectory) -> str | None:
 
 def _of_call(call: Call) -> JsonValue:
     return [
-        call.tool, call.arguments, call.observation.digest_form, call.observation.is_error,
-        call.effect, call.policy_decision, call.policy_id, [*call.evidence],
+        call.tool, call.arguments, dict(call.argument_types), call.effect,
+        call.observation.digest_form, call.observation.is_error,
+        call.policy_decision, call.policy_id, [*call.evidence],
     ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from rapidfuzz.process import cdist
 
 from replay.diff import costs
 from replay.diff.costs import ends_of, evidence_of, weight
-from replay.diff.fields import argument_fields, skeleton_of
+from replay.diff.fields import argument_fields, outcomes_differ, skeleton_of
 from replay.diff.steps import Declared, Step, policy_of
 
 Cells = NDArray[np.int64]
@@ -74,7 +74,10 @@ class Prices:
         ):
             one, two = [facet(step) for step in ours], [facet(step) for step in theirs]
             if len({*one, *two}) > 1:
-                parts += cost * _differ(one, two)
+                differ = _differ(one, two)
+                if cost == costs.OBSERVED:
+                    _leave_unseen(ours, theirs, differ)
+                parts += cost * differ
         block: Cells = parts * weight(ours[0]) // costs.UNIT
         return block
 
@@ -93,6 +96,14 @@ class Prices:
         for row, column in zip(*np.nonzero(unequal & ~_differ(mine, other)), strict=True):
             if not argument_fields(ours[row], theirs[column], self._rules):
                 parts[row, column] = 0
+
+
+def _leave_unseen(ours: Sequence[Step], theirs: Sequence[Step], differ: NDArray[np.bool_]) -> None:
+    """Take out what came back and was not kept; asked only where something was not."""
+    one, two = (np.array([bool(step.unseen) for step in steps]) for steps in (ours, theirs))
+    if one.any() or two.any():
+        for row, column in zip(*np.nonzero(differ & (one[:, None] | two)), strict=True):
+            differ[row, column] = outcomes_differ(ours[row], theirs[column])
 
 
 def _argument_parts(ours: Sequence[Step], theirs: Sequence[Step]) -> Cells:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from replay.diff.consequence import Side, fed
 from replay.diff.explain import explain
-from replay.diff.fields import argument_fields
+from replay.diff.fields import argument_fields, outcome_fields, outcomes_differ
 from replay.diff.lines import Line, Seen, action_of, alike, last_line, lines_of
 from replay.diff.match import Match, retries
 from replay.diff.model import Action, Divergence, Harm, Kind, Mark, Pair
@@ -130,7 +130,7 @@ class Judge:
                 for side, step in ((self._left, one), (self._right, two)):
                     if step is not None and step.kind not in ("said", "told"):
                         side.disturbed[step.index] = ""
-            elif one.outcome_text != two.outcome_text or _refusal(one) != _refusal(two):
+            elif outcomes_differ(one, two) or _refusal(one) != _refusal(two):
                 self._left.disturbed[one.index] = two.outcome_text
                 self._right.disturbed[two.index] = one.outcome_text
 
@@ -181,7 +181,7 @@ class Judge:
             found.append(
                 self._divergence("changed_policy", Harm.REFUSAL, one, two, _policies(one, two))
             )
-        elif one.outcome_text != two.outcome_text:
+        elif outcomes_differ(one, two):
             found.append(self._observation(one, two, asked=_ASKED if fields else None))
         if sorted(one.call.evidence) != sorted(two.call.evidence):
             changed = differences([*sorted(one.call.evidence)], [*sorted(two.call.evidence)])
@@ -194,9 +194,7 @@ class Judge:
         return found
 
     def _observation(self, one: Step, two: Step, *, asked: str | None) -> Divergence:
-        assert one.call is not None
-        assert two.call is not None
-        fields = differences(one.call.observation.digest_form, two.call.observation.digest_form)
+        fields = outcome_fields(one, two)
         because = asked or self._right.changed_write_before(two.index)
         because = because or self._left.changed_write_before(one.index)
         return self._divergence(

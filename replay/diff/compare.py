@@ -14,14 +14,19 @@ from replay.diff.align import Alignment
 from replay.diff.classify import Judge
 from replay.diff.comparison import Comparison
 from replay.diff.costs import ANSWER, INPUT, REGROUPED, STATUS, UNIT
+from replay.diff.fields import result_fields
 from replay.diff.flow import Values
 from replay.diff.match import Match, label_moves, settle_groups
 from replay.diff.normal import align_runs, normal_row
 from replay.diff.order import PartialOrder
+from replay.diff.partly import NOT_KEPT, unknown_result
 from replay.diff.steps import Declared, Step, declared, steps_of
-from tracekit.canonical import JsonValue, canonical_text
+from tracekit.canonical import JsonValue, name_part
 from tracekit.jsontree import Difference, differences
 from tracekit.trajectory import Trajectory
+
+_MOST = 3
+"""So many parts of a value are named, the rest is counted."""
 
 
 def diff(
@@ -61,7 +66,10 @@ def diff(
         resynchronised_at=found.resynchronised_at,
         first_call=found.first_call,
         context=_context(left, right),
-        unknown=(*_not_kept(left, left_name), *_not_kept(right, right_name)),
+        unknown=(
+            *_not_kept(left, ours.steps, left_name),
+            *_not_kept(right, theirs.steps, right_name),
+        ),
         cells=alignment.cells,
     )
 
@@ -94,17 +102,17 @@ def _equal(left: Sequence[Step], right: Sequence[Step]) -> bool:
 
 def ending(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:
     """List how the ends of two runs differ: ``/answer…`` and ``/status``."""
-    one: JsonValue = {"answer": left.answer.digest_form, "status": left.status}
-    two: JsonValue = {"answer": right.answer.digest_form, "status": right.status}
-    if canonical_text(one) == canonical_text(two):
-        return ()
-    return differences(one, two)
+    found = [
+        Difference(f"/answer{field.pointer}", field.kind, field.left, field.right)
+        for field in result_fields(left.answer, right.answer)
+    ]
+    if left.status != right.status:
+        found.append(Difference("/status", "changed", left.status, right.status))
+    return tuple(found)
 
 
 def _inputs(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:
-    if canonical_text(left.input.value) == canonical_text(right.input.value):
-        return ()
-    return differences(left.input.value, right.input.value)
+    return result_fields(left.input, right.input)
 
 
 def _rim_cost(left: Trajectory, right: Trajectory, ends: tuple[Difference, ...]) -> int:
@@ -128,14 +136,23 @@ def _context(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:
     return differences(facts(left), facts(right))
 
 
-def _not_kept(run: Trajectory, name: str) -> Iterator[str]:
-    """Name the values of which only a digest is left."""
+def _not_kept(run: Trajectory, steps: Sequence[Step], name: str) -> Iterator[str]:
+    """Name the values that nobody can compare, since no more than a description is left."""
     for what, value in (("input", run.input), ("answer", run.answer)):
-        if value.state == "reference":
-            yield f"{name}: the {what} was not kept"
-    for call in run.calls:
-        where = f"{call.tool} in decision {call.decision}"
-        if call.argument_state == "reference":
-            yield f"{name}: the arguments of {where} were not kept"
-        if call.observation.state == "reference":
-            yield f"{name}: the observation of {where} was not kept"
+        if unknown := unknown_result(value):
+            yield f"{name}: the {what} was not kept{_which(unknown)}"
+    for step in steps:
+        where = f"{step.name} in decision {step.decision}"
+        if step.unknown:
+            yield f"{name}: the arguments of {where} were not kept{_which(step.unknown)}"
+        if step.unseen:
+            yield f"{name}: the observation of {where} was not kept{_which(step.unseen)}"
+
+
+def _which(unknown: Mapping[str, str]) -> str:
+    """Say which parts are only described, where it is not all of a value that is gone."""
+    if unknown.get("") == NOT_KEPT:
+        return ""
+    parts = sorted(name_part(place, facts) for place, facts in unknown.items())
+    more = f" and {len(parts) - _MOST} more" if len(parts) > _MOST else ""
+    return f" whole: {', '.join(parts[:_MOST])}{more} only described"

@@ -20,6 +20,7 @@ another final answer                   1.0, another end of the run 1.0, another 
 Every part is a metric (equality; Jaccard over leaves; normalised edit distance). A change is always
 cheaper than leaving both steps without counterpart, and steps of different tools are never taken
 for changes of each other. A tool whose effect the two sides declare differently has the worse one.
+What was not kept, on one side at least, costs nothing.
 
 Here are the costs of one pair; ``blocks`` works out those of many at once, to the same numbers.
 """
@@ -30,7 +31,7 @@ from collections.abc import Hashable, Mapping
 
 from rapidfuzz.distance import Levenshtein
 
-from replay.diff.fields import argument_fields
+from replay.diff.fields import argument_fields, outcomes_differ
 from replay.diff.steps import Declared, Step, policy_of
 
 UNIT = 1000
@@ -69,7 +70,7 @@ def change(left: Step, right: Step, rules: Mapping[str, Declared]) -> int:
     if one is not None and two is not None:
         if one.policy_decision != two.policy_decision and policy_of(one) != policy_of(two):
             parts += POLICY
-        if left.outcome_text != right.outcome_text:
+        if outcomes_differ(left, right):
             parts += OBSERVED
         if (one.evidence or two.evidence) and evidence_of(left) != evidence_of(right):
             parts += EVIDENCE

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
+from replay.diff.partly import is_whole, lies_within, unknown_result
 from replay.diff.steps import Declared, Step
-from tracekit.canonical import canonical_text
+from tracekit.canonical import canonical_text, cut_digest
 from tracekit.errors import PointerNotFound
 from tracekit.jsontree import Difference, differences, replace
 from tracekit.quantities import as_number, as_seconds
+from tracekit.trajectory import Observation
 
 
 def argument_fields(
@@ -24,18 +26,79 @@ def argument_fields(
         return ()
     found = differences(left.arguments, right.arguments)
     rule = rules.get(left.name)
-    if rule is None or not rule.has_leeway:
+    if rule is not None and rule.has_leeway:
+        if rule.unknown and _is_cut_of(left, right):
+            return ()
+        found = tuple(field for field in found if not _tolerated(field, rule))
+        found = _known(found, left.unknown, right.unknown)
+    if left.classes and right.classes:
+        found += _known(_of_other_classes(left, right), left.unknown, right.unknown)
+    return found
+
+
+def outcomes_differ(left: Step, right: Step) -> bool:
+    """Whether what came back differs, as far as it is known."""
+    if left.outcome_text == right.outcome_text:
+        return False
+    if not left.unseen and not right.unseen:
+        return True
+    return bool(outcome_fields(left, right))
+
+
+def outcome_fields(left: Step, right: Step) -> tuple[Difference, ...]:
+    """List where what came back differs, as far as it is known."""
+    assert left.call is not None  # only calls have outcomes
+    assert right.call is not None
+    return result_fields(left.call.observation, right.call.observation)
+
+
+def result_fields(one: Observation, two: Observation) -> tuple[Difference, ...]:
+    """List where two values, each kept in its own way, differ as far as they are known."""
+    found = differences(one.digest_form, two.digest_form)
+    if one.is_error != two.is_error:  # that much is known of any
         return found
-    return tuple(field for field in found if not _tolerated(field, rule))
+    return _known(found, unknown_result(one), unknown_result(two))
+
+
+def _known(
+    found: tuple[Difference, ...], ours: Mapping[str, str], theirs: Mapping[str, str]
+) -> tuple[Difference, ...]:
+    """Leave out what lies where nothing is known; but that something is there, or not, is known."""
+    places = [*ours, *theirs]
+    if not places:
+        return found
+    return tuple(
+        field
+        for field in found
+        if not lies_within(field.pointer, places)
+        or (field.kind != "changed" and field.pointer in places)
+    )
+
+
+def _of_other_classes(left: Step, right: Step) -> tuple[Difference, ...]:
+    return tuple(
+        Difference(place, "changed", f"an object of {ours}", f"an object of {theirs}")
+        for place, ours in sorted(left.classes.items())
+        if (theirs := right.classes.get(place, ours)) != ours
+    )
+
+
+def _is_cut_of(left: Step, right: Step) -> bool:
+    """Whether one side has the whole of what the other has only a cut of, by its digest."""
+    one, two = cut_digest(left.arguments), cut_digest(right.arguments)
+    for cut, whole in ((one, right.call), (two, left.call)):
+        if cut is not None and None in (one, two) and whole is not None:
+            return is_whole(whole, cut)
+    return False
 
 
 def skeleton_of(step: Step, rule: Declared) -> str:
-    """Write the arguments without the places where something is tolerated.
+    """Write the arguments without the places where something is tolerated or not known.
 
     Where these texts differ, no tolerance makes the arguments equal.
     """
     value = step.arguments
-    for place in (*rule.matchers.tolerances, *rule.matchers.windows):
+    for place in (*rule.matchers.tolerances, *rule.matchers.windows, *rule.unknown):
         with suppress(PointerNotFound):
             value = replace(value, place, None)
     return canonical_text(value)

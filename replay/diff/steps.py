@@ -4,21 +4,24 @@ A step has a *letter*: the text of everything that counts when two steps are com
 with one letter are the same; two with one *action* did the same, whatever came back. What does not
 count is taken out here, once: the spelling of the arguments (defaults filled in, keys sorted, 42.0
 as 42), what a read's matchers ignore, the order of a read's sets, a declared idempotency key of a
-write, and that a policy let a call through.
+write, and that a policy let a call through. What was not kept is no part of a difference, and no
+agreement (``partly``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Literal
 
-from tracekit.canonical import JsonValue, as_compared, canonical_text
+from replay.diff.partly import Overlooked, classes_of, unknown_arguments, unknown_result
+from tracekit.canonical import JsonValue, as_compared, canonical_text, cut_digest
 from tracekit.contract import Contract, Matchers
 from tracekit.errors import PointerNotFound
 from tracekit.events import Effect
-from tracekit.jsontree import get, remove, replace, walk
+from tracekit.jsontree import get, remove, walk
+from tracekit.jsontree import replace as with_value
 from tracekit.trajectory import Call, Decision, Message, Trajectory
 
 StepKind = Literal["call", "said", "told", "turn"]
@@ -45,6 +48,12 @@ class Step:
     effect: Effect = "pure"
     """What the tool does to the world, as both sides agree; speech does nothing to it."""
     call: Call | None = None
+    classes: Mapping[str, str] = field(default_factory=dict)
+    """Of which classes the objects among the arguments are, by place."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """The places of the arguments of which nothing is known, and what they are said to be."""
+    unseen: Mapping[str, str] = field(default_factory=dict)
+    """The places of what came back of which nothing is known."""
 
     @cached_property
     def leaves(self) -> frozenset[str]:
@@ -90,6 +99,10 @@ class Declared:
     spelling: Contract | None = None
     matchers: Matchers = field(default_factory=Matchers)
     idempotency_field: str | None = None
+    unknown: tuple[str, ...] = ()
+    """The places of the arguments of which nothing is known in one call at least."""
+    classed: bool = False
+    """Whether equal arguments hold an object in one call, and plain data in another."""
     has_leeway: bool = field(init=False)
     """Whether different arguments may still count as equal; asked for every alignment."""
 
@@ -100,7 +113,15 @@ class Declared:
 
     def __post_init__(self) -> None:
         lenient = not self.writes and bool(self.matchers.tolerances or self.matchers.windows)
-        object.__setattr__(self, "has_leeway", lenient)
+        partly = bool(self.unknown) or self.classed
+        object.__setattr__(self, "has_leeway", lenient or partly)
+
+    @property
+    def overlooked(self) -> Overlooked:
+        """What does not count of the arguments."""
+        if not self.writes:
+            return Overlooked(self.matchers.ignore, self.matchers.sets)
+        return Overlooked(() if self.idempotency_field is None else (self.idempotency_field,))
 
 
 _WORST: tuple[Effect, ...] = ("write", "unknown", "read", "pure")
@@ -122,10 +143,35 @@ def declared(left: Trajectory, right: Trajectory) -> dict[str, Declared]:
             found.setdefault(name, []).append(contract)
         for call in side.calls:
             effects.setdefault(call.tool, set()).add(call.effect)
-    return {
+    rules = {
         name: _agreed(next(e for e in _WORST if e in declared_as), found.get(name, []))
         for name, declared_as in effects.items()
     }
+    partly: dict[str, list[Call]] = {}
+    for call in (*left.calls, *right.calls):
+        if call.argument_types or call.argument_state not in ("captured", "absent"):
+            partly.setdefault(call.tool, [])
+    for call in (*left.calls, *right.calls) if partly else ():
+        if call.tool in partly:
+            partly[call.tool].append(call)
+    return rules | {name: _with_leeway(rules[name], calls) for name, calls in partly.items()}
+
+
+def _with_leeway(rule: Declared, calls: Sequence[Call]) -> Declared:
+    """Note where different arguments may still be equal, since not all of them is known."""
+    unknown: dict[str, None] = {}
+    kinds: dict[str, set[tuple[str, ...]]] = {}
+    cuts: set[bool] = set()
+    for call in calls:
+        unknown |= dict.fromkeys(unknown_arguments(call, rule.overlooked))
+        places = tuple(sorted(classes_of(call, rule.overlooked)))
+        arguments = what_counts(call, rule)
+        kinds.setdefault(canonical_text(arguments), set()).add(places)
+        cuts.add(cut_digest(arguments) is not None)
+    if len(cuts) > 1:
+        unknown[""] = None
+    classed = any(len(some) > 1 for some in kinds.values())
+    return replace(rule, unknown=tuple(unknown), classed=classed)
 
 
 def _agreed(effect: Effect, contracts: Sequence[Contract]) -> Declared:
@@ -209,6 +255,9 @@ def _speech(index: int, kind: StepKind, decision: int, content: JsonValue) -> St
 def _call(index: int, decision: int, call: Call, rule: Declared) -> Step:
     arguments = what_counts(call, rule)
     text = canonical_text(arguments)
+    classes = classes_of(call, rule.overlooked)
+    if classes:
+        text += f" of {canonical_text(dict(classes))}"
     observation = canonical_text(call.observation.digest_form)
     kept = call.observation.state not in ("absent", "reference")
     if not kept:
@@ -228,6 +277,9 @@ def _call(index: int, decision: int, call: Call, rule: Declared) -> Step:
         outcome_text=observation,
         effect=rule.effect,
         call=call,
+        classes=classes,
+        unknown=unknown_arguments(call, rule.overlooked),
+        unseen=unknown_result(call.observation),
     )
 
 
@@ -276,4 +328,4 @@ def _sorted_at(value: JsonValue, place: str) -> JsonValue:
         return value
     if not isinstance(found, list):
         return value
-    return replace(value, place, sorted(found, key=canonical_text))
+    return with_value(value, place, sorted(found, key=canonical_text))

@@ -14,7 +14,15 @@ from tracekit.canonical import arrays as _arrays
 from tracekit.canonical import buffers as _buffers
 from tracekit.canonical import objects as _objects
 from tracekit.canonical.codecs import register_codec
-from tracekit.canonical.comparing import as_compared, class_differences, cut_digest, described_parts
+from tracekit.canonical.comparing import (
+    as_compared,
+    class_differences,
+    class_names,
+    cut_digest,
+    described_parts,
+    described_places,
+    name_part,
+)
 from tracekit.canonical.decoding import copy_json, decode
 from tracekit.canonical.encoding import MAX_DEPTH, MAX_ELEMENTS, Encoded, Stream, encode
 from tracekit.canonical.running import RunningDigest
@@ -46,16 +54,19 @@ __all__ = [
     "canonical_bytes",
     "canonical_text",
     "class_differences",
+    "class_names",
     "copy_json",
     "cut_digest",
     "decode",
     "described_parts",
+    "described_places",
     "digest",
     "digest_bytes",
     "digest_raw_text",
     "encode",
     "json_bytes",
     "json_text",
+    "name_part",
     "parse_json",
     "parse_json_noting",
     "register_codec",

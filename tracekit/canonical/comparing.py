@@ -95,13 +95,25 @@ def described_parts(value: JsonValue, state: str) -> tuple[str, ...]:
         value: The view.
         state: The state that it was kept in. A value that is whole may hold anything.
     """
+    places = described_places(value, state)
+    return tuple(sorted(name_part(pointer, facts) for pointer, facts in places.items()))
+
+
+def name_part(pointer: str, facts: str) -> str:
+    """Name a part that is only described, and what is known of it."""
+    place = pointer.replace("~1", "/").replace("~0", "~") or "the whole"
+    return f"{place} ({facts})" if facts else place
+
+
+def described_places(value: JsonValue, state: str) -> dict[str, str]:
+    """Give the JSON Pointers of the parts that are only described, and what is known of each."""
     if state == "redacted":
-        return ("the whole",)
+        return {"": ""}
     if state != "truncated":
-        return ()
+        return {}
     if cut_digest(value) is not None:  # all that was in it is known by that
-        return ()
-    found: list[str] = []
+        return {}
+    found: dict[str, str] = {}
     waiting: list[tuple[str, JsonValue]] = [("", value)]
     while waiting:
         pointer, part = waiting.pop()
@@ -109,10 +121,10 @@ def described_parts(value: JsonValue, state: str) -> tuple[str, ...]:
             waiting += [(f"{pointer}/{at}", item) for at, item in enumerate(part)]
         elif isinstance(part, dict):
             if len(part) == 1 and (facts := _description(part)) is not None:
-                found.append(f"{pointer or 'the whole'} ({facts})")
+                found[pointer] = facts
             else:
-                waiting += [(f"{pointer}/{name}", item) for name, item in part.items()]
-    return tuple(sorted(found))
+                waiting += [(f"{pointer}/{_escape(name)}", item) for name, item in part.items()]
+    return found
 
 
 def cut_digest(value: object) -> str | None:
@@ -142,13 +154,18 @@ def class_differences(
     Classes are told apart by their own name: a module may be another one in the next version. One
     side may have plain data where the other has an object.
     """
+    one, two = class_names(left), class_names(right)
     return tuple(
-        f"{pointer or 'the whole'}: {ours}, {theirs}"
-        for pointer in sorted(left.keys() & right.keys())
-        if (ours := _class_name(left[pointer])) is not None
-        and (theirs := _class_name(right[pointer])) is not None
-        and ours != theirs
+        f"{pointer or 'the whole'}: {one[pointer]}, {two[pointer]}"
+        for pointer in sorted(one.keys() & two.keys())
+        if one[pointer] != two[pointer]
     )
+
+
+def class_names(types: Mapping[str, JsonValue]) -> dict[str, str]:
+    """Give the class of every object of a value, by JSON Pointer, as two are compared."""
+    names = ((pointer, _class_name(tag)) for pointer, tag in types.items())
+    return {pointer: name for pointer, name in names if name is not None}
 
 
 def _class_name(tag: JsonValue) -> str | None:
