@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replay.case import Case, Fault, Fixture, ModelScript, Reply
@@ -14,6 +14,9 @@ from tracekit.canonical import JsonValue, canonical_text
 from tracekit.contract import Contract
 from tracekit.redact import find_placeholders
 from tracekit.trajectory import Observation
+
+_MOST = 3
+"""So many parts of a call's arguments are named."""
 
 
 class CaseAnswers:
@@ -29,6 +32,8 @@ class CaseAnswers:
     ) -> None:
         self.given: list[str] = []
         """Ids of the observations that were given, in order."""
+        self.unknown: str | None = None
+        """Why nobody can tell whether the case answers a write, if there was such a one."""
         self.delay_ns = 0
         """By how much the planner's clock was advanced."""
         self._case = case
@@ -43,18 +48,25 @@ class CaseAnswers:
         self._replies = list(model.replies) if isinstance(model, ModelScript) else []
 
     def call(self, asked: AskedCall) -> Answer:
-        """Answer with the first observation that fits and is left."""
+        """Answer with the first observation that fits and is left.
+
+        A write of which some argument could not be kept fits none: it may be any write.
+        """
         key = (asked.tool, canonical_text(dict(asked.arguments)))
-        fixture = self._next(asked)
+        unknown = () if self._reads(asked) or not self._knows(asked.tool) else asked.described
+        fixture = None if unknown else self._next(asked)
         again = fixture is None
         if fixture is None and self._reads(asked):
             fixture = self._before.get(key)
         if fixture is None:
+            why = f"{asked.tool}: {self._why_not(asked.tool, unknown)}"
+            if unknown and self.unknown is None:
+                self.unknown = why
             return Answer(
                 "error",
                 not_in_recording(asked.tool),
                 tainted=True,
-                explanation=f"{asked.tool}: {self._why_not(asked.tool)}",
+                explanation=why,
             )
         self._before[key] = fixture
         self.given.append(fixture.id)
@@ -86,11 +98,18 @@ class CaseAnswers:
         contract = self._contracts.get(asked.tool)
         return (contract.effect if contract else asked.effect) in ("pure", "read")
 
-    def _why_not(self, tool: str) -> str:
-        known = [f for f in self._case.observations if f.tool == tool]
-        if not known:
+    def _knows(self, tool: str) -> bool:
+        return any(fixture.tool == tool for fixture in self._case.observations)
+
+    def _why_not(self, tool: str, unknown: Sequence[str]) -> str:
+        if not self._knows(tool):
             return "the case has no observation of it"
-        used = all(self._left[f.id] == 0 for f in known)
+        if unknown:
+            return (
+                "a write is not answered where its arguments are only described: "
+                f"{', '.join(unknown[:_MOST])}{' and more' if len(unknown) > _MOST else ''}"
+            )
+        used = all(self._left[f.id] == 0 for f in self._case.observations if f.tool == tool)
         return "its observations are used up" if used else "no observation fits these arguments"
 
     def prompt(self, asked: AskedPrompt, *, provider: str | None) -> PromptAnswer:

@@ -218,7 +218,7 @@ class CaseRunner:
     def _judged(self, case: Case, answers: CaseAnswers, done: SessionResult) -> CaseResult:
         outcome, reason = self._outcome(case, answers, done)
         findings = evaluate(case.expected, case.budgets, outcome)
-        verdict = _verdict(case, findings, reason, answers.given)
+        verdict = _verdict(case, findings, answers.unknown or reason, answers.given)
         return CaseResult(
             case=case,
             planner=self.planner_name,

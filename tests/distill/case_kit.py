@@ -12,6 +12,7 @@ PLANNERS = '''
 """Planners that read a file and may do what stands in it."""
 
 import socket
+import threading
 
 import tracekit
 from tracekit import conditions
@@ -83,6 +84,16 @@ def pay(amount: int) -> str:
     raise AssertionError("never executed")
 
 
+@tracekit.tool(name="keep", effect="write")
+def keep(name: str, file: object) -> str:
+    raise AssertionError("never executed")
+
+
+@tracekit.tool(name="see", effect="read")
+def see(name: str, file: object) -> str:
+    raise AssertionError("never executed")
+
+
 @tracekit.llm(name="model")
 def ask(prompt: str) -> str:
     raise AssertionError("never asked")
@@ -119,6 +130,20 @@ def modelled(path: str) -> str:
 @tracekit.agent(name="clerk")
 def stranger(path: str) -> str:
     return pay(amount=1)
+
+
+@tracekit.agent(name="clerk")
+def keeper(path: str) -> str:
+    """Hands a tool what cannot be recorded, and does not mind an error."""
+    try:
+        return keep(name=path, file=threading.Lock())
+    except Exception:
+        return "not kept"
+
+
+@tracekit.agent(name="clerk")
+def seer(path: str) -> str:
+    return see(name=path, file=threading.Lock())
 
 
 @tracekit.agent(name="clerk")

@@ -14,6 +14,7 @@ from replay.isolation import Limits
 from replay.replayer import ReplayOptions
 from tests.distill.case_kit import INJECTION, case, planners
 from tracekit.assembly import trajectory_digest
+from tracekit.canonical import canonical_text
 from tracekit.errors import PlannerNotFound, UsageError
 
 __all__ = ["planners"]
@@ -207,6 +208,34 @@ def test_a_placeholder_made_with_another_key_is_the_same_for_a_read_only() -> No
     assert answers(reads, f"{{tool: read, arguments: {{token: {theirs}}}}}") == ["o1"]
     writes = reads.replace("tool: read", "tool: star")
     assert answers(writes, f"{{tool: star, arguments: {{token: {theirs}}}}}") == [None]
+
+
+KEEPS = """\
+format: tracekit/case/v1
+name: keeps
+input: {path: a}
+observations: [{id: o1, tool: keep, returns: kept}]
+expected: {answer: {required: true}}
+"""
+
+
+@pytest.mark.parametrize("arguments", ["", ", arguments: {name: a}", ", arguments: LITERAL"])
+def test_a_write_with_an_argument_that_is_only_described_is_answered_by_no_observation(
+    arguments: str,
+) -> None:
+    literal = canonical_text(dict(run("keeper", case(KEEPS)).answered[0].arguments))
+    named = arguments.replace("LITERAL", literal)
+    result = run("keeper", case(KEEPS.replace("tool: keep", f"tool: keep{named}")))
+    why = "keep: a write is not answered where its arguments are only described: /file (lock)"
+    assert [step.answer.recorded for step in result.answered] == [None]
+    assert result.unmatched[0].answer.explanation == why
+    assert told(result) == ("inconclusive", (why,))
+
+
+def test_a_described_write_of_which_the_case_has_none_and_a_described_read_are_as_any() -> None:
+    assert told(run("keeper", case(KEEPS.replace("tool: keep", "tool: other")))) == ("pass", ())
+    result = run("seer", case(KEEPS.replace("tool: keep", "tool: see")))
+    assert [step.answer.recorded for step in result.answered] == ["o1"]
 
 
 def test_a_call_that_the_case_does_not_hold_is_answered_with_an_error() -> None:
