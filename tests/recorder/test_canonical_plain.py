@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import math
+import sys
 import uuid
 from collections import ChainMap, Counter, OrderedDict, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy
@@ -22,6 +25,7 @@ from pydantic import BaseModel
 
 from tracekit.canonical import MAX_DEPTH, MAX_ELEMENTS, canonical_bytes, encode, json_bytes, plain
 from tracekit.canonical.plain import look_through, read_plain
+from tracekit.canonical.text import LONG_TEXT
 
 
 class Colour(enum.IntEnum):
@@ -297,16 +301,58 @@ def test_a_null_beside_finite_floats_is_plain() -> None:
     assert read_plain({"a": None, "b": 1.5}) is not None
 
 
-def test_a_value_that_another_thread_changes_meanwhile_is_left_to_the_careful_walk(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    value = {"x": "one text"}
-    dumps = orjson.dumps
+STATES = [
+    ([1, "a list"], (1, "a tuple")),
+    ("one text", "another text"),
+    ([1.0, 2], [2, 1.0]),
+    (1.0, math.nan),
+    ({"\U0001f600": 1, "\uffff": 2}, {"\uffff": 1, "\U0001f600": 2}),
+]
 
-    def changed(obj: Any, default: None, option: int) -> bytes:
-        written = dumps(obj, default, option)
-        value["x"] = "another text"
-        return written
 
-    monkeypatch.setattr(plain, "dumps", changed)
-    assert plain.read_plain(value) is None
+@pytest.mark.parametrize("states", STATES, ids=lambda states: str(states[0]))
+def test_what_is_written_is_one_state_of_a_value_that_changes_whenever_it_can(states: Any) -> None:
+    value = {"x": states[0], "b": None, "a": [*range(9)]}
+    turns: Iterator[int] = iter(())
+    changes = 0
+
+    def change(_frame: FrameType | None, _event: str, _said: object) -> Any:
+        nonlocal changes
+        changes += 1
+        value["x"] = states[next(turns)]  # between any two steps: handlers, threads
+        return change
+
+    for pace in range(1, 12):
+        turns = itertools.cycle([0] * pace + [1] * pace)
+        before = sys.getprofile(), sys.gettrace()
+        sys.setprofile(change)
+        sys.settrace(change)
+        try:
+            written = read_plain(value)
+        finally:
+            sys.settrace(before[1])
+            sys.setprofile(before[0])
+        if written is not None:
+            assert written.canonical == canonical_bytes(orjson.loads(written.data))
+            assert b"a tuple" not in written.data
+            told = {"x": states[0], "b": None, "a": [*range(9)]}
+            assert written.data in (json_bytes(told), json_bytes({**told, "x": states[1]}))
+    assert changes > 100
+
+
+def test_what_stands_in_a_value_is_what_stood_in_it_when_it_was_written() -> None:
+    value = {"x": ["one text"]}
+    written = read_plain(value)
+    value["x"][0] = "another text"
+    assert written is not None
+    found = written.contents()
+    assert found is not None
+    assert found.texts == ["one text"]
+
+
+def test_a_long_text_is_left_to_the_careful_walk_and_many_short_ones_are_not() -> None:
+    assert read_plain({"x": "y" * (LONG_TEXT + 1)}) is None
+    many: Any = {"x": ["y" * (LONG_TEXT // 4)] * 5}
+    written = read_plain(many)
+    assert written is not None
+    assert written.data == json_bytes(many)

@@ -3,12 +3,17 @@
 The one idea: ``orjson`` takes tuples for lists and enums for their values, and ``ormsgpack`` takes
 bytes, but each can be told to refuse what the other does not; so what both write is plain, numbers
 that are none aside. Neither runs code of the value's.
+
+Another thread, or a signal handler, may change the value at any time. So all that is said of it is
+said of one state: the writers run one after the other inside one step of the interpreter, between
+whose parts nothing else can run, and what is asked later is asked of what they wrote.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from gc import get_referents, is_tracked
+from itertools import takewhile
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -46,6 +51,8 @@ _REFUSE = (
     | ormsgpack.OPT_PASSTHROUGH_UUID
 )
 """Hand on to a default, of which there is none, so that they are refused."""
+_NO_DEFAULT, _REFUSED, _AS_IS, _BY_KEY = (None,), (_REFUSE,), (_EXACT,), (_SORTED,)
+_is_short = SchemaValidator(core_schema.bytes_schema(max_length=LONG_TEXT)).isinstance_python
 _FLOAT, _BRACE = 0xCB, ord("{")
 _writes_otherwise = SchemaValidator(
     core_schema.str_schema(pattern=r"[0-9]e|\.0(?:[^0-9]|$)", regex_engine="rust-regex")
@@ -77,13 +84,10 @@ class Plain:
     """As ``json_bytes`` writes it."""
     canonical: bytes
     """As ``canonical_bytes`` writes it."""
-    value: object
-    """The value itself, which may change any time."""
 
     def contents(self) -> Contents | None:
-        """Collect what stands in the value; None where it has changed since it was written."""
-        found = look_through(self.value)
-        return found if dumps(self.value, None, _EXACT) == self.data else None
+        """Collect what stands in the value; None where that is too much."""
+        return look_through(orjson.loads(self.data))
 
 
 def read_plain(obj: object) -> Plain | None:
@@ -94,38 +98,59 @@ def read_plain(obj: object) -> Plain | None:
     try:
         if (type(obj) is dict or type(obj) is list) and not _fits(obj):
             return None
-        packed = packb(obj, None, _REFUSE)
-        if len(packed) > LONG_TEXT and holds_long_text(obj):
+        written = _write(obj)
+        if written is None:
             return None
-        data = dumps(obj, None, _EXACT)  # refuses long integers and lone surrogates
+        packed, data, canonical = written
         if _FLOAT in packed and (
             _writes_otherwise(data.decode())
             or ((0x7F in packed or 0xFF in packed) and b"null" in data)  # a NaN, maybe
         ):
-            return _with_canonical(obj, data)
+            return _with_canonical(packed, data)
         if _BRACE not in data:
-            return Plain(data, data, obj)
-        if not data.isascii() and any(lead in data for lead in _BEYOND_BMP) and _mixes(obj):
-            return _with_canonical(obj, data)
-        canonical = dumps(obj, None, _SORTED)
-        if len(canonical) != len(data):  # another thread changed it between the two
-            return None
-        return Plain(data, canonical, obj)
+            return Plain(data, data)
+        if not data.isascii() and any(lead in data for lead in _BEYOND_BMP) and _mixes(data):
+            return _with_canonical(packed, data)
+        return Plain(data, canonical)
     except Exception as error:  # noqa: BLE001  # the careful walk says what becomes of it
         below = error.__traceback__
-        if below is None or below.tb_next is not None:  # else it was refused: no handler's doing
+        while below is not None and below.tb_frame.f_code in _WRITING:
+            below = below.tb_next
+        if below is not None:  # else it was refused: no handler's doing
             pass_on(error)
         return None
 
 
-def _with_canonical(obj: Any, data: bytes) -> Plain | None:
+def _write(obj: object) -> tuple[bytes, bytes, bytes] | None:
+    """Write one state of a value: packed, as JSON and with sorted keys; None for a long text in it.
+
+    What is written packed is all that is plain; the JSON refuses long integers and half characters.
+    """
+    one = (obj,)
+    for is_short in (_is_short, bool):
+        # One step of ``zip`` asks all three in turn, in C: nobody else's code runs in between.
+        packed = takewhile(is_short, map(packb, one, _NO_DEFAULT, _REFUSED))
+        data = map(dumps, one, _NO_DEFAULT, _AS_IS)
+        canonical = map(dumps, one, _NO_DEFAULT, _BY_KEY)
+        for written in zip(packed, data, canonical, strict=False):
+            return written
+        if holds_long_text(obj):
+            break
+    return None
+
+
+_WRITING = frozenset((read_plain.__code__, _write.__code__))
+
+
+def _with_canonical(packed: bytes, data: bytes) -> Plain | None:
     """Write the canonical form where numbers or keys need a closer look."""
-    return None if holds_special_floats([obj]) else Plain(data, canonical_bytes(obj), obj)
+    value = ormsgpack.unpackb(packed)
+    return None if holds_special_floats([value]) else Plain(data, canonical_bytes(value))
 
 
-def _mixes(obj: object) -> bool:
+def _mixes(data: bytes) -> bool:
     """Whether there are keys whose code points may sort otherwise than their UTF-16 units."""
-    found = look_through(obj)
+    found = look_through(orjson.loads(data))
     return found is None or any(max(key, default="") >= "\ud800" for key in found.keys)
 
 
