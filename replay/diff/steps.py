@@ -300,7 +300,7 @@ def policy_of(call: Call) -> str | None:
 def what_counts(call: Call, rule: Declared) -> JsonValue:
     """Give the arguments of ``call`` without what two equal calls may differ in."""
     arguments = as_compared(call.arguments, call.argument_types)
-    if not isinstance(arguments, dict):
+    if not isinstance(arguments, dict) or cut_digest(arguments) is not None:
         return arguments
     value: JsonValue = dict(arguments)
     if rule.spelling is not None:
