@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from replay.gates.grammar import NoGate, Rule, parse_rule
+from replay.gates.places import line_and_column, place_of_key, place_of_text
 from tracekit.errors import CaseError
 
 Leniency = Literal["fail", "warn", "pass"]
@@ -139,6 +140,7 @@ class _Reader:
             raise self._fault(
                 "a safety gate knows no leniency: what nobody looked at may be unsafe",
                 "inconclusive",
+                after=place_of_text(self.text, check),
             )
         return Gate(name, check, rule, "fail" if rule.safety else own)
 
@@ -146,13 +148,7 @@ class _Reader:
         try:
             return parse_rule(text)
         except NoGate as error:
-            line, column = self._find(text)
-            raise CaseError(
-                str(error),
-                path=self.path,
-                line=line,
-                column=None if column is None else column + error.at,
-            ) from error
+            raise self._at(str(error), place_of_text(self.text, text, error.at)) from error
 
     def _known(self, table: Mapping[str, Any], keys: Iterable[str], what: str) -> None:
         for key in table:
@@ -179,22 +175,9 @@ class _Reader:
             return tuple(value)
         raise self._fault(f"expect_differs is a list of names, not {value!r}", "expect_differs")
 
-    def _fault(self, message: str, key: str) -> CaseError:
-        found = re.search(rf"^\s*(?:\[\[?\s*)?['\"]?{re.escape(key)}\b", self.text, re.MULTILINE)
-        if found is None:
-            found = re.search(rf"(?<![\w-]){re.escape(key)}(?=['\"]?\s*=)", self.text)
-        line, column = (None, None) if found is None else self._place(found)
+    def _fault(self, message: str, key: str, *, after: int | None = None) -> CaseError:
+        return self._at(message, place_of_key(self.text, key, after=after or 0))
+
+    def _at(self, message: str, place: int | None) -> CaseError:
+        line, column = (None, None) if place is None else line_and_column(self.text, place)
         return CaseError(message, path=self.path, line=line, column=column)
-
-    def _place(self, found: re.Match[str]) -> tuple[int, int]:
-        start = found.start() + len(found[0]) - len(found[0].lstrip("\n\t []'\""))
-        before = self.text[:start]
-        return before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1
-
-    def _find(self, literal: str) -> tuple[int | None, int | None]:
-        """Find a text of the document; None where it is written with escapes."""
-        start = self.text.find(literal)
-        if start < 0 or not literal:
-            return None, None
-        before = self.text[:start]
-        return before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1

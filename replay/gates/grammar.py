@@ -13,11 +13,13 @@ refused, with the spelling of either.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal
 
+from replay.gates.ranges import always, range_of
 from replay.metrics import DEFINITIONS, Definition
 
 Op = Literal[">=", "<=", ">", "<", "=="]
@@ -37,9 +39,9 @@ Of all others a run without data was not evaluated, and may be the very one that
 
 _ALIASES = {"latency": "latency_p50"}
 _QUANTILES_OF = ("latency", "cost", "steps", "tokens")
-_QUANTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)_(\w+)")
+_QUANTILE = re.compile(r"p([0-9]{1,2}(?:\.[0-9]+)?)_(\w+)")
 _TOKEN = re.compile(
-    r"\s*(?:(?P<op>>=|<=|==|>|<|=)|(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))|(?P<unit>%|\$)"
+    r"\s*(?:(?P<op>>=|<=|==|>|<|=)|(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))|(?P<unit>%|\$)"
     r"|(?P<word>[^\s<>=%$]+(?:=[^\s]+)?))"
 )
 _UNITS: dict[str, tuple[str, float]] = {
@@ -189,7 +191,7 @@ class _Parser:
         bucket = self._bucket() if self._word("on") else None
         self._end("on TAG, or the end of the line")
         rule = Threshold(metric, op, bound, bucket)
-        return _never_averaged(rule, at) if rule.safety else rule
+        return _never_averaged(rule, at) if rule.safety else _says_something(rule, at)
 
     def buckets(self) -> NoBucketRegresses:
         """Read ``no bucket regresses more than BOUND [in METRIC] [by DIMENSION]``."""
@@ -214,6 +216,8 @@ class _Parser:
             raise NoGate("'regresses more than' has a size, not a sign: 3pp", at=at)
         if metric.definition.name in SAFETY:
             raise NoGate(_averages(metric.definition.name), at=at)
+        if most.value >= range_of(metric.definition, delta=True, relative=False)[1]:
+            raise NoGate(f"no bucket can regress more than {most.text}", at=self._tokens[start].at)
         return NoBucketRegresses(metric, most, dimension)
 
     def _op(self) -> Op:
@@ -315,7 +319,7 @@ def _with_unit(metric: Metric, value: float, kind: str, text: str, at: int) -> B
 
 
 def _spelling(metric: Metric, text: str) -> str:
-    number = re.sub(r"[^\d.+-]", "", text)
+    number = re.sub(r"[^0-9.+-]", "", text)
     match metric.definition.unit:
         case "%" if metric.delta:
             return f"the change of a share is in points: {number}pp"
@@ -328,6 +332,26 @@ def _spelling(metric: Metric, text: str) -> str:
         case _:
             either = number
     return f"write {either}" + (f", or {number}% of the baseline" if metric.delta else "")
+
+
+def _says_something(rule: Threshold, at: int) -> Threshold:
+    """Refuse a bound that whatever is measured keeps, or breaks."""
+    metric, bound = rule.metric, rule.bound
+    relative = bound.scale == "relative"
+    values = range_of(metric.definition, delta=metric.delta, relative=relative)
+    holds = always(rule.op, bound.value, values)
+    if holds is None:
+        return rule
+    word = "always" if holds else "never"
+    unit = "pp" if metric.delta and not relative else "%"
+    if relative or metric.percent:
+        low, high = (f"{100 * end:g}{unit}" for end in values)
+    else:
+        low, high = (f"{end:g}" for end in values)
+    said = f"from {low} to {high}" if values[1] < math.inf else f"{low} or more"
+    raise NoGate(
+        f"{metric.name} {rule.op} {bound.text} {word} holds: {metric.name} is {said}", at=at
+    )
 
 
 def _never_averaged(rule: Threshold, at: int) -> Threshold:

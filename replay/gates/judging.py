@@ -27,7 +27,7 @@ from replay.gates.evidence import (
     why_not,
 )
 from replay.gates.file import Gate, GateFile
-from replay.gates.grammar import Metric, NoBucketRegresses, Op, Threshold
+from replay.gates.grammar import Metric, NoBucketRegresses, Threshold
 from replay.gates.outcome import GateOutcome
 from replay.gates.wording import counted, unit_of, written
 from replay.metrics import Count, RunMeasures
@@ -104,12 +104,12 @@ def _level(gate: Gate, rule: Threshold, evidence: Evidence, confidence: float) -
     if not counts:
         return _nothing(base, rule, evidence, runs)
     found = estimate(rule.metric, list(counts.values()), confidence=confidence)
-    base = _against(base, found, rule.op, rule.bound.value, confidence)
+    base = _against(base, found, rule, confidence)
     every = counts_of(runs, rule.metric, broken_off=True)
     if base.verdict != "fail" and len(every) > len(counts):
         found = estimate(rule.metric, list(every.values()), confidence=confidence)
         with_all = replace(base, n=len(every))
-        with_all = _against(with_all, found, rule.op, rule.bound.value, confidence)
+        with_all = _against(with_all, found, rule, confidence)
         if with_all.verdict == "fail":
             return with_all
     return _whole(base, rule.metric, runs)
@@ -129,12 +129,12 @@ def _change(gate: Gate, rule: Threshold, evidence: Evidence, confidence: float) 
     if rule.op == "==":
         base = _every_pair(base, rule, pairs, found)
     else:
-        base = _against(base, found, rule.op, rule.bound.value, confidence)
+        base = _against(base, found, rule, confidence)
         every = paired_counts(pairs, rule.metric, broken_off=True)
         if base.verdict != "fail" and len(every) > len(counts):
             found = estimate_change(rule.metric, every, relative=relative, confidence=confidence)
             with_all = replace(base, n=len(every))
-            with_all = _against(with_all, found, rule.op, rule.bound.value, confidence)
+            with_all = _against(with_all, found, rule, confidence)
             if with_all.verdict == "fail":
                 return with_all
     return _whole(base, rule.metric, both(pairs))
@@ -151,7 +151,7 @@ def _every_pair(
             change = after / before - 1 if relative else after - before
             if abs(change - rule.bound.value) > SMALL:
                 bad.append(pair.candidate.run_id)
-    told = _sides(found, base.unit)
+    told = _sides(found, rule)
     base = replace(base, value=found.value, interval=found.interval, runs=tuple(bad))
     if not bad:
         return replace(base, verdict="pass", reason=f"{told}every pair")
@@ -160,9 +160,10 @@ def _every_pair(
 
 
 def _against(
-    base: GateOutcome, found: Estimated, op: Op, bound: float, confidence: float
+    base: GateOutcome, found: Estimated, rule: Threshold, confidence: float
 ) -> GateOutcome:
-    """Hold an estimate against a bound."""
+    """Hold an estimate against the bound of a gate."""
+    bound = rule.bound.value
     base = replace(
         base,
         value=found.value,
@@ -170,13 +171,13 @@ def _against(
         baseline=found.baseline,
         candidate=found.candidate,
     )
-    told = _sides(found, base.unit)
+    told = _sides(found, rule)
     if found.value is None:
         return replace(base, verdict="fail", reason=f"no value: {found.why_none or 'no data'}")
     if found.interval is None or found.few is not None:
         reason = found.few or "one sample has no interval"
         return replace(base, verdict="inconclusive", reason=f"{told}{reason}")
-    verdict = decide(found, op, bound)
+    verdict = decide(found, rule.op, bound)
     if verdict != "inconclusive":
         return replace(base, verdict=verdict, reason=told.rstrip("; ") or "the interval decides")
     needed = needed_for(found, bound, confidence=confidence)
@@ -267,10 +268,10 @@ def _outcome(gate: Gate, rule: Threshold, *, n: int, of: int) -> GateOutcome:
     )
 
 
-def _sides(found: Estimated, unit: str) -> str:
+def _sides(found: Estimated, rule: Threshold) -> str:
     """Write both sides of a change, if it is one."""
     if found.baseline is None or found.candidate is None:
         return ""
-    plain = {"pp": "%", "relative": ""}.get(unit, unit)
+    plain = rule.metric.definition.unit
     flips = "" if found.lost is None else f" ({found.lost} lost, {found.gained} gained)"
     return f"{written(found.baseline, plain)} → {written(found.candidate, plain)}{flips}; "

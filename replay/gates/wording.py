@@ -15,10 +15,14 @@ def written(value: float | None, unit: str, *, signed: bool = False) -> str:
             return f"{sign}{100 * value:.1f}%"
         case "pp":
             return f"{'+' if value >= 0 else ''}{100 * value:.1f}pp"
+        case "ms" if abs(value) < 10:
+            return f"{sign}{value:.3g}ms"
         case "ms":
             return f"{sign}{value:,.0f}ms" if abs(value) < 10_000 else f"{sign}{value / 1e3:,.1f}s"
         case "USD":
             return f"{sign}{value:.4g}USD"
+        case _ if abs(value) >= 1_000:
+            return f"{sign}{value:,.0f}"
         case _:
             return f"{sign}{value:.4g}"
 

@@ -95,8 +95,14 @@ def compare_success(
         margin: By how much the candidate may be worse and still be ``no worse``.
         alpha: Of the two-sided test.
         power: With which ``needed`` pairs find a difference of this size.
+
+    Raises:
+        ValueError: something is neither yes nor no, such as a NaN, which Python takes for yes.
     """
     both = list(pairs)
+    odd = [value for pair in both for value in pair if value not in (False, True)]
+    if odd:
+        raise ValueError(f"{odd[0]!r} is no success and no failure; leave out pairs of which one is")
     asked = _Asked(name, better, margin, alpha, power)
     if not both:
         return asked.nothing("no pairs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import eq, ge, gt, le, lt
 
 import pytest
 from hypothesis import given
@@ -108,6 +109,24 @@ def test_the_spelling_that_a_refusal_names_is_taken(name: str, delta: str) -> No
         ("task_success 80%", "'80' stands where one of >=", 13),
         ("task_success >=", "the line ends where a bound", 15),
         ("task_success >= 80% in x", "'in' stands where on TAG", 20),
+        ("task_success >= 0%", "always holds: task_success is from 0% to 100%", 16),
+        ("task_success >= 0", "always holds", 16),
+        ("error_rate <= 100%", "always holds", 14),
+        ("task_success >= 200%", "never holds", 16),
+        ("task_success > 100%", "never holds", 15),
+        ("task_success == 150%", "never holds", 16),
+        ("loop_rate < 0%", "never holds", 12),
+        ("p95_latency <= -2s", "never holds: p95_latency is 0 or more", 15),
+        ("steps >= 0", "always holds: steps is 0 or more", 9),
+        ("calls < 0", "never holds", 8),
+        (f"steps <= {'9' * 400}", "always holds", 9),
+        ("task_success_delta >= -100pp", "always holds: task_success_delta is from -100pp to", 22),
+        ("task_success_delta >= 101pp", "never holds", 22),
+        ("steps_delta >= -100%", "always holds: steps_delta is -100% or more", 15),
+        ("steps_delta <= -200%", "never holds", 15),
+        ("no bucket regresses more than 100pp", "no bucket can regress more than 100pp", 30),
+        ("task_success >= ８０%", "'８０' stands where a bound", 16),
+        ("p９５_latency <= 2s", "there is no metric", 0),
         ("no bucket", "the line ends where", 9),
         ("", "the line ends where", 0),
         ("__import__('os').system('true')", "there is no metric", 0),
@@ -119,6 +138,40 @@ def test_what_is_no_gate_is_refused_with_the_place_and_the_way_out(
     with pytest.raises(NoGate) as caught:
         parse_rule(text)
     assert (said in str(caught.value), caught.value.at) == (True, at), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task_success >= 100%", "task_success <= 0%", "error_rate == 100%", "error_rate > 0%",
+        "steps <= 0", "p95_latency > 0s", "excess_step_ratio <= 150%", "steps_delta >= -5",
+        "excess_step_ratio_delta <= 150pp", "cost_delta <= 300%", "steps_delta <= -99%",
+        "task_success_delta >= 100pp", "no bucket regresses more than 200% in steps",
+    ],
+)  # fmt: skip
+def test_a_bound_at_the_edge_of_what_there_can_be_is_one(text: str) -> None:
+    assert parse_rule(text)
+
+
+@given(
+    st.sampled_from(["task_success", "error_rate_delta"]),
+    st.sampled_from([">=", "<=", ">", "<", "=="]),
+    st.integers(-120, 120),
+)
+def test_a_bound_is_refused_exactly_where_no_share_or_every_share_keeps_it(
+    metric: str, op: str, bound: int
+) -> None:
+    """By trying all that there can be, in whole points."""
+    delta = metric.endswith("_delta")
+    possible = range(-100 if delta else 0, 101)
+    holds = {"==": eq, ">=": ge, "<=": le, ">": gt, "<": lt}[op]
+    kept = {holds(value, bound) for value in possible}
+    try:
+        parse_rule(f"{metric} {op} {bound}{'pp' if delta else '%'}")
+        refused = False
+    except NoGate:
+        refused = True
+    assert refused == (len(kept) == 1)
 
 
 @given(st.text(max_size=60))
@@ -177,6 +230,17 @@ def test_a_safety_gate_takes_no_part_in_the_leniency_of_its_file() -> None:
         ('\n\ngates = ["a"\n', ":", "Unclosed array"),
         ('gates = [\n  "steps <= 1",\n  "stepps <= 1",\n]', ":3:4", "did you mean 'steps'?"),
         ('gates = ["steps <= 1 onn x"]', ":1:22", "'onn' stands where"),
+        ('# "stepps <= 1"\ngates = ["stepps <= 1"]', ":2:11", "did you mean 'steps'?"),
+        ('gates = ["steps \\u2265 12"]', ":1:17", "'≥' stands where"),
+        ('gates = ["\\u0073teps \\U0000003c= x"]', ":1:34", "'x' stands where"),
+        ("gates = ['steps ≥ 12']", ":1:17", "'≥' stands where"),
+        ('gates = [\n"""\\\nsteps >= x"""]', ":2:4", "'x' stands where"),
+        (
+            'inconclusive = "warn"\n[[gates]]\ncheck = "unsafe_action_rate == 0"\n'
+            'inconclusive = "pass"',
+            ":4:1",
+            "a safety gate knows no leniency",
+        ),
         ('[[gates]]\nchek = "steps <= 1"', ":2:1", "did you mean 'check'?"),
         ('[[gates]]\nname = "x"', ":1:3", "a gate has no 'check'"),
         ('gates = ["steps <= 1"]\ninconclusive = "ignore"', ":2:1", "one of fail, warn, pass"),

@@ -121,7 +121,7 @@ def test_what_is_known_of_a_part_only_does_not_pass_where_the_rest_may_have_gone
     found = verdict("task_success >= 80%", runs(*known, measured("crashed", task_success=None)))
     assert (found.verdict, found.runs) == ("inconclusive", ("crashed",))
     assert "1 of 101 not evaluated: crashed: nobody said" in found.reason
-    calm = verdict("recovery_rate >= 0%", runs(*(
+    calm = verdict("recovery_rate >= 50%", runs(*(
         measured(f"run-{n}", recovery_rate=(1.0, 1.0) if n else None) for n in range(20)
     )))  # fmt: skip
     assert calm.verdict == "pass", "where nothing failed there was nothing to recover from"
@@ -143,8 +143,27 @@ def test_a_latency_that_doubles_fails_and_one_that_stays_passes() -> None:
     found = verdict("p95_latency_delta <= 10%", slow)
     assert (found.verdict, found.unit) == ("fail", "relative")
     assert found.value == pytest.approx(1.0)
+    assert found.reason == "106ms → 212ms"
     same = pairs_of("latency_p50", before, [one + n % 2 for n, one in enumerate(before)])
     assert verdict("p95_latency_delta <= 10%", same).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("check", "before", "after", "said"),
+    [
+        ("p50_latency_delta <= 100%", 0.25, 0.3, "0.25ms → 0.3ms"),
+        ("latency_p50_delta <= 9s", 20.0, 12_345.0, "20ms → 12.3s"),
+        ("p90_tokens_delta <= 900%", 1200.0, 45_678.0, "1,200 → 45,678"),
+        ("cost_delta <= 5%", 0.25, 0.5, "0.25USD → 0.5USD"),
+        ("error_rate_delta <= 5pp", (1.0, 4.0), (2.0, 4.0), "25.0% → 50.0%"),
+    ],
+)
+def test_both_sides_of_a_change_are_told_in_the_unit_of_the_metric(
+    check: str, before: object, after: object, said: str
+) -> None:
+    name = check.split()[0].removesuffix("_delta")
+    name = {"p50_latency": "latency_p50", "p90_tokens": "tokens"}.get(name, name)
+    assert said in verdict(check, pairs_of(name, [before] * 80, [after] * 80)).reason
 
 
 def test_too_few_pairs_for_a_quantile_are_said_to_be_too_few() -> None:

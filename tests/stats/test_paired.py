@@ -34,6 +34,17 @@ def pairs(lost: int, gained: int, n: int) -> list[tuple[bool, bool]]:
     return [(True, False)] * lost + [(False, True)] * gained + [(True, True)] * same
 
 
+@pytest.mark.parametrize("odd", [float("nan"), None, 0.5, 2, "yes"])
+def test_what_is_neither_yes_nor_no_is_no_success(odd: object) -> None:
+    with pytest.raises(ValueError, match="is no success and no failure"):
+        compare_success([(True, False), (True, odd)])  # type: ignore[list-item]  # wrong on purpose
+
+
+def test_a_yes_of_numpy_or_a_number_is_a_yes() -> None:
+    told = compare_success([(np.True_, np.False_), (1, 0), (1.0, 1.0)])  # type: ignore[list-item]  # of another library
+    assert (told.lost, told.gained, told.baseline) == (2, 0, 1.0)
+
+
 def by_hand(lost: int, gained: int) -> float:
     """The exact two-sided p of McNemar: twice the smaller tail of so many tosses of a coin."""
     n = lost + gained
