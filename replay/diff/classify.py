@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from replay.diff.consequence import Side, fed
+from replay.diff.consequence import NO_END, Side, fed
 from replay.diff.explain import explain
 from replay.diff.fields import argument_fields, outcome_fields, outcomes_differ
-from replay.diff.lines import Line, Seen, action_of, alike, last_line, lines_of
+from replay.diff.lines import Line, Placed, Seen, Way, action_of, alike, turned
 from replay.diff.match import Match, retries
-from replay.diff.model import Action, Divergence, Harm, Kind, Mark, Pair
+from replay.diff.model import ACTED, Action, Divergence, Harm, Kind, Mark, Pair
 from replay.diff.order import PartialOrder
 from replay.diff.steps import Declared, Step, policy_of
-from tracekit.canonical import JsonValue, canonical_text
-from tracekit.jsontree import Difference, differences, walk
+from tracekit.canonical import JsonValue
+from tracekit.jsontree import Difference, differences
 from tracekit.trajectory import Trajectory
 
 _END = float("inf")
-_ACTED = ("changed_arguments", "added", "missing", "retry", "reordered")
 _BESIDE = "the calls of the same decision differ"
 _ASKED = "it was called with other arguments"
 
@@ -48,9 +47,12 @@ class Judge:
         matches: Sequence[Match],
         runs: tuple[Trajectory, Trajectory],
     ) -> None:
-        given = tuple(canonical_text(run.input.value) for run in runs)
-        self._left = Side(names[0], left, given=given[0], given_other=given[1])
-        self._right = Side(names[1], right, given=given[1], given_other=given[0])
+        given = tuple(run.input.value for run in runs)
+        is_open = tuple(run.status == "open" for run in runs)
+        self._left = Side(names[0], left, given=given[0], given_other=given[1], is_open=is_open[0])
+        self._right = Side(
+            names[1], right, given=given[1], given_other=given[0], is_open=is_open[1]
+        )
         self._actions = (
             [action_of(step) for step in left.steps],
             [action_of(step) for step in right.steps],
@@ -62,9 +64,12 @@ class Judge:
         self._rules = rules
         self._runs = runs
         self._retries = retries(left.steps), retries(right.steps)
-        self._lines = lines_of(matches, left.steps, right.steps)
+        self._ways = (
+            Way(matches, left.steps, right.steps),
+            Way([turned(match) for match in matches], right.steps, left.steps),
+        )
+        self._lines = self._ways[0].lines
         self._disturb()
-        self._ends = last_line(self._lines, "left"), last_line(self._lines, "right")
 
     def judge(
         self,
@@ -75,37 +80,48 @@ class Judge:
     ) -> Found:
         """Find, explain and rank all divergences."""
         earlier = {two: one for one, two in groups}
-        for at, line in enumerate(self._lines):
-            line.divergences += self._of_match(line.match, at)
+        for line in self._lines:
+            line.divergences += self._of_match(line.match)
             if line.match in earlier:
                 line.divergences.append(self._regrouped(earlier[line.match], line.match))
         self._spoken_along()
-        placed = [(line.start, line.end, d) for line in self._lines for d in line.divergences]
+        placed = self._placed()
         if ends:
-            placed.append((_END, _END, self._answer(ends, disturbed=bool(placed))))
+            answer = self._answer(ends, disturbed=bool(placed))
+            placed.append(Placed(answer, _END, _END, _END))
         if inputs:
-            placed.append((_END, _END, self._input(inputs)))
-        first = min(placed, key=lambda found: (found[0], found[2].harm), default=None)
-        ranked = sorted(
-            enumerate(found for *_, found in placed),
-            key=lambda item: (item[1].harm, not item[1].cause, item[0]),
+            placed.append(Placed(self._input(inputs), _END, _END, _END))
+        first = min(placed, key=lambda one: one.rank, default=None)
+        ranked = sorted((one.found for one in placed), key=lambda d: (d.harm, not d.cause))
+        before = min((one.start for one in placed), default=_END)
+        before_other = min((one.other for one in placed), default=_END)
+        clean = (
+            sum(d.index < most for d in run.decisions)
+            for run, most in zip(self._runs, (before, before_other), strict=True)
         )
-        lines = self._lines
-        clean = [d.index for d in self._runs[0].decisions if first is None or d.index < first[0]]
         return Found(
-            ranked=tuple(found for _, found in ranked),
-            first=None if first is None else first[2],
-            first_call=_first_call(placed, None if first is None else first[2]),
-            aligned=tuple(self._pair(line) for line in lines),
-            matched_prefix=len(clean),
-            resynchronised_at=None if first is None else self._resynchronised(first[1]),
+            ranked=tuple(ranked),
+            first=None if first is None else first.found,
+            first_call=_first_call(placed, None if first is None else first.found),
+            aligned=tuple(self._pair(line) for line in self._lines),
+            matched_prefix=min(clean),
+            resynchronised_at=None if first is None else self._resynchronised(first.end),
         )
+
+    def _placed(self) -> list[Placed]:
+        """Say of every divergence of a step where it begins, on either side."""
+        others = {turned(line.match): line.start for line in self._ways[1].lines}
+        return [
+            Placed(found, line.start, line.end, others[line.match])
+            for line in self._lines
+            for found in line.divergences
+        ]
 
     def _spoken_along(self) -> None:
         """Take words beside calls for a consequence where their decision did otherwise."""
         did: tuple[set[int], set[int]] = set(), set()
         for found in (d for line in self._lines for d in line.divergences):
-            if found.kind in _ACTED and found.effect is not None:
+            if found.kind in ACTED and found.effect is not None:
                 did[0].add(found.left_decision or 0)
                 did[1].add(found.right_decision or 0)
         for line in self._lines:
@@ -140,7 +156,7 @@ class Judge:
             None if match.right is None else self._right.order.steps[match.right],
         )
 
-    def _of_match(self, match: Match, at: int) -> list[Divergence]:
+    def _of_match(self, match: Match) -> list[Divergence]:
         one, two = self._steps(match)
         if one is not None and two is not None:
             found = self._of_pair(one, two)
@@ -152,8 +168,8 @@ class Judge:
         kind: Kind = "missing" if two is None else "added"
         if step.call is not None and step.index in self._retries[0 if two is None else 1]:
             kind = "retry"
-        because = fed(((self._left, one), (self._right, two)), (None, None))
-        because = because or self._after_end(at, "right" if two is None else "left")
+        because = fed(((self._left, one), (self._right, two)))
+        because = because or self._after_end(step, 0 if two is None else 1)
         if step.call is None:
             kind = "changed_message"
             because = because or self._given_otherwise(one, two)
@@ -171,8 +187,7 @@ class Judge:
                 )
             return found
         if fields:
-            texts = _texts(fields, "left"), _texts(fields, "right")
-            because = fed(((self._left, one), (self._right, two)), texts)
+            because = fed(((self._left, one), (self._right, two)), fields)
             harm = _change_harm(one, two)
             found.append(
                 self._divergence("changed_arguments", harm, one, two, fields, because=because)
@@ -207,24 +222,22 @@ class Judge:
                 return because
         return None
 
-    def _after_end(self, at: int, other: str) -> str | None:
-        """Say that the ``other`` run was over before line ``at``, if that is the reason.
+    def _after_end(self, step: Step, own: int) -> str | None:
+        """Say that the other run was over before ``step``, if that is the reason.
 
-        It is, if the last thing it did differs, or for all but the first step that it lacks.
+        It is, if the last thing it did differs, or for all but the first step that it lacks; not
+        for a write. A run that is under way may still do anything.
         """
-        end = self._ends[0 if other == "left" else 1]
-        if at <= end:
+        late, other = self._ways[own].late, (self._right, self._left)[own]
+        if step.index not in late:
             return None
-        side = self._left if other == "left" else self._right
-        steps = [step for step in side.order.steps if step.call is not None]
-        differs = bool(steps) and steps[-1].index in side.acted | side.disturbed.keys()
-        here = self._lines[at].decision
-        lacking = any(
-            line.divergences for line in self._lines[end + 1 : at] if line.decision < here
-        )
-        if not differs and not lacking:
+        if other.is_open:
+            return f"{other.name} had come no further; {NO_END}"
+        steps = [each for each in other.order.steps if each.call is not None]
+        differs = bool(steps) and steps[-1].index in other.acted | other.disturbed.keys()
+        if step.writes or not (differs or late[step.index]):
             return None
-        return f"{side.name} had ended after decision {steps[-1].decision if steps else 0}"
+        return f"{other.name} had ended after decision {steps[-1].decision if steps else 0}"
 
     def _regrouped(self, earlier: Match, match: Match) -> Divergence:
         before, _ = self._steps(earlier)
@@ -258,6 +271,8 @@ class Judge:
             )
         one, two = sides
         because = "what came before it differs" if disturbed else None
+        for side in (self._left, self._right):
+            because = f"of {side.name}, {NO_END}" if side.is_open else because
         return self._finish("changed_answer", Harm.RESULT, one, two, tuple(fields), because)
 
     def _input(self, fields: Sequence[Difference]) -> Divergence:
@@ -334,13 +349,11 @@ class Judge:
         return None
 
 
-def _first_call(
-    placed: Sequence[tuple[float, float, Divergence]], first: Divergence | None
-) -> Divergence | None:
+def _first_call(placed: Sequence[Placed], first: Divergence | None) -> Divergence | None:
     """Give the earliest call that differs, where something else differs before it."""
-    calls = [found for found in placed if found[2].kind in _ACTED and found[2].effect is not None]
-    found = min(calls, key=lambda found: (found[0], found[2].harm), default=None)
-    return None if found is None or found[2] is first else found[2]
+    calls = [one for one in placed if one.found.kind in ACTED and one.found.effect is not None]
+    found = min(calls, key=lambda one: one.rank, default=None)
+    return None if found is None or found.found is first else found.found
 
 
 def _refusal(step: Step) -> str | None:
@@ -353,11 +366,6 @@ def _policies(one: Step, two: Step) -> tuple[Difference, ...]:
         return {"policy_decision": policy_of(step.call) or "allow", "rule": step.call.policy_id}
 
     return differences(facts(one), facts(two))
-
-
-def _texts(fields: Sequence[Difference], side: str) -> str:
-    """Join the leaves of one side of some fields, to look for values in."""
-    return "\n".join(str(leaf) for f in fields for _, leaf in walk(getattr(f, side)))
 
 
 def _presence_harm(step: Step) -> Harm:

@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from replay.diff.align import Alignment
 from replay.diff.classify import Judge
 from replay.diff.comparison import Comparison
+from replay.diff.consequence import NO_END
 from replay.diff.costs import ANSWER, INPUT, REGROUPED, STATUS, UNIT
 from replay.diff.fields import result_fields
 from replay.diff.flow import Values
+from replay.diff.lines import turned
 from replay.diff.match import Match, label_moves, settle_groups
 from replay.diff.normal import align_runs, normal_row
 from replay.diff.order import PartialOrder
@@ -41,8 +43,7 @@ def diff(
     values = Values()
     ours = PartialOrder(left, steps_of(left, rules), values)
     theirs = PartialOrder(right, steps_of(right, rules), values)
-    matches, alignment = _aligned(ours, theirs, rules)
-    matches, groups = settle_groups(matches, ours, theirs)
+    matches, groups, alignment = _matched(ours, theirs, rules)
     ends = ending(left, right)
     names = left_name, right_name
     judge = Judge(
@@ -74,22 +75,30 @@ def diff(
     )
 
 
-def _aligned(
+def _matched(
     left: PartialOrder, right: PartialOrder, rules: Mapping[str, Declared]
-) -> tuple[list[Match], Alignment]:
+) -> tuple[list[Match], list[tuple[Match, Match]], Alignment]:
     """Match the steps of two runs, always beginning with the same one of the two."""
     if _equal(left.steps, right.steps):
         size = len(left.steps)
-        return [Match(at, at) for at in range(size)], Alignment(0, ((0, 0, size, ()),))
+        same = [Match(at, at) for at in range(size)]
+        return *settle_groups(same, left, right), Alignment(0, ((0, 0, size, ()),))
     left_row, right_row = normal_row(left), normal_row(right)
-    one = [left.steps[at].letter for at in left_row]
-    two = [right.steps[at].letter for at in right_row]
-    if one <= two:
+    if _rank(left, left_row) <= _rank(right, right_row):
         rows = align_runs(left, left_row, right, right_row, rules)
-        return label_moves(rows, left.steps, right.steps), rows.alignment
+        matches = label_moves(rows, left.steps, right.steps)
+        return *settle_groups(matches, left, right), rows.alignment
     rows = align_runs(right, right_row, left, left_row, rules)
     matches = label_moves(rows, right.steps, left.steps)
-    return [Match(m.right, m.left, moved=m.moved) for m in matches], rows.alignment
+    matches, groups = settle_groups(matches, right, left)
+    back = [(turned(one), turned(two)) for one, two in groups]
+    return [turned(match) for match in matches], back, rows.alignment
+
+
+def _rank(order: PartialOrder, row: Sequence[int]) -> tuple[list[str], list[tuple[str, int]]]:
+    """Rank a run among others; only runs that cannot be told apart have one rank."""
+    recorded = [(step.letter, step.decision) for step in order.steps]
+    return [order.steps[at].letter for at in row], recorded
 
 
 def _equal(left: Sequence[Step], right: Sequence[Step]) -> bool:
@@ -138,6 +147,8 @@ def _context(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:
 
 def _not_kept(run: Trajectory, steps: Sequence[Step], name: str) -> Iterator[str]:
     """Name the values that nobody can compare, since no more than a description is left."""
+    if run.status == "open":
+        yield f"{name}: what it has not done yet; {NO_END}"
     for what, value in (("input", run.input), ("answer", run.answer)):
         if unknown := unknown_result(value):
             yield f"{name}: the {what} was not kept{_which(unknown)}"

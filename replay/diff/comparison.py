@@ -1,18 +1,25 @@
 """The result of a comparison, with its two outer forms: JSON and text.
 
-The JSON form is public. Its ``format`` is ``tracekit-diff/1``; names are only ever added.
+The JSON form is public. Its ``format`` is ``tracekit-diff/1``; names are only ever added. A step
+stands in it several times, so of a large value it holds the beginning, the size and the digest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from replay.diff.model import Action, Divergence, Outcome
 from replay.diff.render import render
-from tracekit.canonical import JsonValue
+from tracekit.canonical import JsonValue, canonical_bytes, digest_bytes
+from tracekit.jsontree import Difference
 
 FORMAT = "tracekit-diff/1"
+LARGEST = 65_536
+"""Of a value that is longer as JSON, only the beginning stands in the JSON form."""
+CUT = "tracekit.cut"
+"""The one name in an object that stands for such a value."""
+_BEGINNING = 1_000
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,7 @@ class Comparison(Outcome):
     def as_dict(self) -> dict[str, JsonValue]:
         """Give the comparison as JSON."""
         places = {id(found): at for at, found in enumerate(self.divergences)}
+        form = _Form()
         return {
             "format": FORMAT,
             "same": self.same,
@@ -31,19 +39,19 @@ class Comparison(Outcome):
             "counts": dict(self.counts),
             "matched_prefix": self.matched_prefix,
             "resynchronised_at": self.resynchronised_at,
-            "first": None if self.first is None else _divergence(self.first),
-            "first_call": None if self.first_call is None else _divergence(self.first_call),
-            "divergences": [_divergence(found) for found in self.divergences],
+            "first": None if self.first is None else form.divergence(self.first),
+            "first_call": None if self.first_call is None else form.divergence(self.first_call),
+            "divergences": [form.divergence(found) for found in self.divergences],
             "aligned": [
                 {
                     "mark": pair.mark,
-                    "left": _action(pair.left),
-                    "right": _action(pair.right),
+                    "left": form.action(pair.left),
+                    "right": form.action(pair.right),
                     "divergences": [places[id(found)] for found in pair.divergences],
                 }
                 for pair in self.aligned
             ],
-            "context": [asdict(field) for field in self.context],
+            "context": [form.field(field) for field in self.context],
             "unknown": list(self.unknown),
         }
 
@@ -52,30 +60,90 @@ class Comparison(Outcome):
         return render(self, values=values)
 
 
-def _divergence(found: Divergence) -> dict[str, JsonValue]:
-    return {
-        "kind": found.kind,
-        "harm": int(found.harm),
-        "harm_name": found.harm.name.lower(),
-        "tool": found.tool,
-        "effect": found.effect,
-        "decision": found.decision,
-        "left_decision": found.left_decision,
-        "right_decision": found.right_decision,
-        "left": _action(found.left),
-        "right": _action(found.right),
-        "fields": [asdict(field) for field in found.fields],
-        "cause": found.cause,
-        "because": found.because,
-        "seen": _actions(found.seen),
-        "seen_right": None if found.seen_right is None else _actions(found.seen_right),
-        "explanation": found.explanation,
-    }
+class _Form:
+    """Writes the parts of one comparison; a value that stands in several is cut once."""
+
+    def __init__(self) -> None:
+        self._cut: dict[int, JsonValue] = {}
+
+    def divergence(self, found: Divergence) -> dict[str, JsonValue]:
+        return {
+            "kind": found.kind,
+            "harm": int(found.harm),
+            "harm_name": found.harm.name.lower(),
+            "tool": found.tool,
+            "effect": found.effect,
+            "decision": found.decision,
+            "left_decision": found.left_decision,
+            "right_decision": found.right_decision,
+            "left": self.action(found.left),
+            "right": self.action(found.right),
+            "fields": [self.field(field) for field in found.fields],
+            "cause": found.cause,
+            "because": found.because,
+            "seen": self._actions(found.seen),
+            "seen_right": None if found.seen_right is None else self._actions(found.seen_right),
+            "explanation": found.explanation,
+        }
+
+    def action(self, action: Action | None) -> JsonValue:
+        if action is None:
+            return None
+        return {
+            "decision": action.decision,
+            "tool": action.tool,
+            "effect": action.effect,
+            "arguments": self._value(action.arguments),
+            "observation": self._value(action.observation),
+            "is_error": action.is_error,
+            "policy": action.policy,
+            "policy_id": action.policy_id,
+            "event_id": action.event_id,
+        }
+
+    def field(self, field: Difference) -> JsonValue:
+        return {
+            "pointer": field.pointer,
+            "kind": field.kind,
+            "left": self._value(field.left),
+            "right": self._value(field.right),
+        }
+
+    def _actions(self, actions: Sequence[Action]) -> list[JsonValue]:
+        return [self.action(action) for action in actions]
+
+    def _value(self, value: JsonValue) -> JsonValue:
+        if not isinstance(value, str | dict | list):
+            return value
+        # what is compared lives as long as the comparison, so that no two values share an id
+        if id(value) not in self._cut:
+            self._cut[id(value)] = _bounded(value)
+        return self._cut[id(value)]
 
 
-def _actions(actions: Sequence[Action]) -> list[JsonValue]:
-    return [_action(action) for action in actions]
+def _bounded(value: JsonValue) -> JsonValue:
+    """Cut what is too large; of an object first its members, so that its small ones are kept."""
+    data = _large(value)
+    if data is None:
+        return value
+    if isinstance(value, dict):
+        members: dict[str, JsonValue] = {
+            name: inner if (own := _large(inner)) is None else _beginning(own)
+            for name, inner in value.items()
+        }
+        if _large(members) is None:
+            return members
+    return _beginning(data)
 
 
-def _action(action: Action | None) -> JsonValue:
-    return None if action is None else asdict(action)
+def _large(value: JsonValue) -> bytes | None:
+    """Give the JSON of a value that is too large."""
+    if isinstance(value, str) and len(value) * 6 < LARGEST:  # no sign takes more
+        return None
+    data = canonical_bytes(value)
+    return data if len(data) > LARGEST else None
+
+
+def _beginning(data: bytes) -> JsonValue:
+    begins = data[:_BEGINNING].decode(errors="ignore")
+    return {CUT: {"bytes": len(data), "digest": digest_bytes(data), "begins": begins}}

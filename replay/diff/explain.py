@@ -11,6 +11,8 @@ from tracekit.jsontree import Difference
 
 WIDTH = 64
 _KEPT = 20
+_LONG = 10_000
+"""Of longer texts, only what is shown is looked at sign by sign."""
 
 
 def explain(found: Divergence, left: str, right: str) -> str:
@@ -105,14 +107,33 @@ def around(field: Difference, width: int = WIDTH) -> tuple[str, str]:
         return "(absent)", shorten(field.right, width)
     if field.kind == "removed":
         return shorten(field.left, width), "(absent)"
-    one, two = _told_apart(one_line(field.left), one_line(field.right))
-    start = 0
-    while start < min(len(one), len(two)) and one[start] == two[start]:
-        start += 1
+    one, two = json_text(field.left), json_text(field.right)
+    kept = min(_KEPT, width // 4)
+    if width < _LONG < max(len(one), len(two)):
+        start = max(0, _common(one, two) - kept)
+        end = start + 2 * width
+        cut = _told_apart(_visible(one[start:end]), _visible(two[start:end]))
+        return (
+            _window(cut[0], 0, width, more=(start > 0, len(one) > end)),
+            _window(cut[1], 0, width, more=(start > 0, len(two) > end)),
+        )
+    one, two = _told_apart(_visible(one), _visible(two))
     if max(len(one), len(two)) <= width:
         return one, two
-    start = max(0, start - min(_KEPT, width // 4))
+    start = max(0, _common(one, two) - kept)
     return _window(one, start, width), _window(two, start, width)
+
+
+def _common(one: str, two: str) -> int:
+    """Count the signs that both begin with; whole stretches are compared, not single signs."""
+    low, high = 0, min(len(one), len(two))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == two[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _told_apart(one: str, two: str) -> tuple[str, str]:
@@ -128,19 +149,27 @@ def _spelt_out(text: str) -> str:
     return "".join(c if c.isascii() else f"\\u{ord(c):04x}" for c in text)
 
 
-def _window(text: str, start: int, width: int) -> str:
-    head = "…" if start else ""
-    tail = "…" if start + width < len(text) else ""
+def _window(text: str, start: int, width: int, *, more: tuple[bool, bool] = (False, False)) -> str:
+    """Cut a part out of a text, of which there may be ``more`` before and after it."""
+    head = "…" if start or more[0] else ""
+    tail = "…" if start + width < len(text) or more[1] else ""
     return head + text[start : start + width] + tail
 
 
 def shorten(value: JsonValue, width: int = WIDTH) -> str:
     """Write a value in one line, cut after ``width`` characters."""
-    text = one_line(value)
+    # whatever is longer is longer in JSON too: the rest of it need not be written
+    text = json_text(value[: width + 1] if isinstance(value, str) else value)
+    text = _visible(text[: width + 1])
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def one_line(value: JsonValue) -> str:
     """Write a value as JSON on one line, control characters made visible."""
-    text = json_text(value)
+    return _visible(json_text(value))
+
+
+def _visible(text: str) -> str:
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)

@@ -18,7 +18,8 @@ from replay.diff.steps import Step
 from tracekit.canonical import JsonValue, canonical_text
 from tracekit.trajectory import Trajectory
 
-_WORD = re.compile(r"\w[\w@./:+-]*\w|\w")
+WORD = re.compile(r"\w[\w@./:+-]*\w|\w")
+"""What a value inside longer text is: a word with what joins its parts."""
 _INSIDE = re.compile(r"\d|[@./_:-]|.[A-Z]")
 _NUMBER = re.compile(r"-?[\d.]+")
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
@@ -49,7 +50,7 @@ class Values:
         """Give the words and short texts in a value, of which ``text`` is the canonical text."""
         found = self._shown.get(text)
         if found is None:
-            found = self._shown[text] = frozenset(_words(value))
+            found = self._shown[text] = frozenset(words_in(value))
         return found
 
     def as_text(self, values: Iterable[str]) -> dict[str, str]:
@@ -106,7 +107,7 @@ def _used_first_hand(
     text = canonical_text(told)
     given = values.shown(text, told)
     others = values.as_text(frozenset[str]().union(*used) - given)
-    phrases = [one for one, value in others.items() if not _WORD.fullmatch(value)]
+    phrases = [one for one, value in others.items() if not WORD.fullmatch(value)]
     given |= {others[phrase] for phrase, _ in Phrases([text]).find(phrases)}
     return [values - given for values in used]
 
@@ -115,7 +116,7 @@ def _look_for_phrases(
     wanted: Mapping[str, str], steps: Sequence[Step], shown: Sequence[set[str]]
 ) -> int:
     """Look for the values that are no single words in all observations; count the looks."""
-    phrases = [text for text, value in wanted.items() if not _WORD.fullmatch(value)]
+    phrases = [text for text, value in wanted.items() if not WORD.fullmatch(value)]
     if not phrases:
         return 0
     index = Phrases([step.outcome_text for step in steps])
@@ -145,9 +146,10 @@ def _leaves(value: JsonValue) -> list[str]:
     return found
 
 
-def _words(value: JsonValue) -> set[str]:
+def words_in(value: JsonValue) -> set[str]:
+    """Give the words and short texts in a value."""
     leaves = _leaves(value)
-    found = set(_WORD.findall("\n".join(leaves)))
+    found = set(WORD.findall("\n".join(leaves)))
     found.update(leaf for leaf in leaves if len(leaf) <= _LONGEST)
     return found
 
@@ -165,7 +167,7 @@ def _shown_text(step: Step) -> str:
 
 def _used(arguments: JsonValue) -> set[str]:
     leaves = _leaves(arguments)
-    words = _WORD.findall("\n".join(leaves))
+    words = WORD.findall("\n".join(leaves))
     found = {word for word in words if len(word) >= 4 and _INSIDE.search(word)}
     for leaf in leaves:
         shortest = 2 if _NUMBER.fullmatch(leaf) else 3

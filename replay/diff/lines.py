@@ -104,11 +104,45 @@ def _places(
     return places
 
 
-def last_line(lines: Sequence[Line], side: str) -> int:
-    """Give the last line in which the side has a step."""
-    return max(
-        (n for n, line in enumerate(lines) if getattr(line.match, side) is not None), default=-1
-    )
+class Way:
+    """The lines as one of the two runs saw them: that run is the left of each."""
+
+    def __init__(
+        self, matches: Sequence[Match], steps: Sequence[Step], others: Sequence[Step]
+    ) -> None:
+        self.lines = lines_of(matches, steps, others)
+        paired = [n for n, line in enumerate(self.lines) if line.match.right is not None]
+        late = self.lines[paired[-1] + 1 if paired else 0 :]
+        self.late = {
+            line.match.left: late[0].decision < line.decision
+            for line in late
+            if line.match.left is not None
+        }
+        """The steps after all that the other run did, and whether another decision was first."""
+
+
+def turned(match: Match) -> Match:
+    """Give a match the other way round."""
+    return Match(match.right, match.left, moved=match.moved)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A divergence, and where it stands."""
+
+    found: Divergence
+    start: float
+    """The decision of the left at which it begins; between two where it belongs to neither."""
+    end: float
+    other: float
+    """The decision of the right at which it begins."""
+
+    @property
+    def rank(self) -> tuple[float | str, ...]:
+        """The smaller, the earlier; the same from either side. Of one place, the worst is first."""
+        ends = self.start, self.other
+        sides = (self.found.left_decision or 0), (self.found.right_decision or 0)
+        return min(ends), max(ends), self.found.harm, self.found.tool, min(sides), max(sides)
 
 
 class Seen:

@@ -15,6 +15,8 @@ Kind = Literal[
     "changed_arguments", "changed_observation", "changed_policy", "changed_evidence",
     "changed_answer", "changed_message", "changed_input", "added", "missing", "retry", "reordered",
 ]  # fmt: skip
+ACTED: tuple[Kind, ...] = ("changed_arguments", "added", "missing", "retry", "reordered")
+"""By these the planner itself did otherwise."""
 TURN = "(user's turn)"
 """What stands for the tool where the user speaks."""
 Mark = Literal["same", "changed", "added", "missing", "moved"]
@@ -80,6 +82,12 @@ class Divergence:
     explanation: str = ""
 
     @property
+    def is_write(self) -> bool:
+        """Whether a write differs by it: in what it was asked, in its place, or by a policy."""
+        about = self.kind in (*ACTED, "changed_policy") and self.effect in ("write", "unknown")
+        return about or self.harm == Harm.WRITE
+
+    @property
     def decision(self) -> int:
         """The decision on the left, or on the right where the left has no counterpart."""
         return self.left_decision or self.right_decision or 1
@@ -111,13 +119,13 @@ class Outcome:
     """The most harmful difference of the earliest decision at which the runs differ."""
     aligned: tuple[Pair, ...]
     matched_prefix: int
-    """How many decisions of the left went by before the first divergence."""
+    """How many decisions of both went by before anything differs."""
     resynchronised_at: int | None
     """The decision of the left, after the first divergence, where a call is the same again."""
     context: tuple[Difference, ...] = ()
     """What differs in how the runs were made (versions, system prompt); no divergence in itself."""
     unknown: tuple[str, ...] = ()
-    """What could not be compared because it was not kept."""
+    """What could not be compared because it was not kept, or has not been done yet."""
     first_call: Divergence | None = None
     """The earliest point where the planner itself did otherwise, if that is not ``first``."""
     cells: int = 0
@@ -129,6 +137,12 @@ class Outcome:
         return self.distance == 0 and not self.unknown
 
     @property
+    def doubt(self) -> str:
+        """How much is unknown, where all that is known is the same."""
+        count = len(self.unknown)
+        return f"{count} thing{' is' if count == 1 else 's are'} unknown; what is known is the same"
+
+    @property
     def causes(self) -> tuple[Divergence, ...]:
         """The divergences that are not explained by others, worst first."""
         return tuple(found for found in self.divergences if found.cause)
@@ -137,6 +151,17 @@ class Outcome:
     def consequences(self) -> tuple[Divergence, ...]:
         """The divergences that follow from others, worst first."""
         return tuple(found for found in self.divergences if not found.cause)
+
+    @property
+    def leading(self) -> tuple[Divergence, ...]:
+        """What must be read: every write that differs, cause or not, then the other causes."""
+        told = [found for found in self.divergences if found.cause or found.is_write]
+        return tuple(sorted(told, key=lambda found: not found.is_write))
+
+    @property
+    def following(self) -> tuple[Divergence, ...]:
+        """The consequences that are no writes."""
+        return tuple(found for found in self.consequences if not found.is_write)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -62,11 +62,18 @@ class _Text:
         if found.first_call is not None:
             yield ""
             yield from self._first("First other call", found.first_call)
-        yield from self._listed("Causes, most harmful first", found.causes, most=_MOST)
+        yield from self._listed(self._leading_title(), found.leading, most=_MOST)
         yield ""
         yield "Side by side   " + _LEGEND.format(left=self._left, right=self._right)
         yield from self._aligned()
-        yield from self._listed("Consequences, most harmful first", found.consequences, most=0)
+        yield from self._listed("Consequences, most harmful first", found.following, most=0)
+
+    def _leading_title(self) -> str:
+        """Say what stands before the lines: writes too that follow from something else."""
+        found = self._found
+        if len(found.leading) == len(found.causes):
+            return "Causes, most harmful first"
+        return "Writes that differ, whether or not they follow, then other causes"
 
     def _listed(self, title: str, some: Sequence[Divergence], *, most: int) -> Iterator[str]:
         """List divergences; of those that are not about calls only so many."""
@@ -74,7 +81,7 @@ class _Text:
             return
         yield ""
         yield f"{title} ({len(some)})"
-        calls = sum(found.harm <= Harm.READ for found in some)
+        calls = sum(found.harm <= Harm.READ or found.is_write for found in some)
         kept = len(some) if self._values else max(calls, most)
         for number, divergence in enumerate(some[:kept], start=1):
             yield from self._divergence(number, divergence)
@@ -86,7 +93,7 @@ class _Text:
         found = self._found
         decisions = f"{found.matched_prefix} decision{'' if found.matched_prefix == 1 else 's'}"
         if found.distance == 0 and found.unknown:
-            return f"CANNOT TELL  {len(found.unknown)} values were not kept; what was, is the same"
+            return f"CANNOT TELL  {found.doubt}"
         if found.same:
             return f"SAME  {self._left} and {self._right} are equivalent over {decisions}"
         writes = sum(1 for one in found.divergences if one.harm == Harm.WRITE)

@@ -1,6 +1,7 @@
 """A comparison as Markdown: what a reviewer reads under a pull request.
 
-Short, since it stands among other comments: the verdict, the first divergence, the causes ranked.
+Short, since it stands among other comments: the verdict, the first divergence, every write that
+differs, the worst of the other causes.
 Values come from strangers: they stand in code, and nothing in them can become a link or a mention.
 """
 
@@ -13,7 +14,9 @@ from replay.diff.explain import describe_action, shorten
 from replay.diff.model import Divergence, Harm
 
 _MOST = 10
-"""Causes that are listed; the page holds all."""
+"""Causes beside the writes that are listed; the page holds all."""
+_ROOM = 40_000
+"""So many signs of a list fit into a comment, of which the usual servers take 65,536."""
 _SIGN = {
     Harm.WRITE: "**write**",
     Harm.REFUSAL: "**refusal**",
@@ -40,24 +43,47 @@ def _lines(found: Comparison) -> Iterator[str]:
     if found.first is not None:
         yield ""
         yield from _first(found, found.first)
-    if found.causes:
+    yield from _table(found)
+    if found.following:
         yield ""
-        yield "| harm | decision | what |"
-        yield "|---|---|---|"
-        for one in found.causes[:_MOST]:
-            yield f"| {_SIGN[one.harm]} | {one.decision} | {code(one.explanation)} |"
-    left_out = len(found.causes) - _MOST
-    if left_out > 0:
+        yield f"{len(found.following)} more lines differ as a consequence."
+
+
+def _table(found: Comparison) -> Iterator[str]:
+    """List every write that differs, and the worst of the other causes."""
+    leading = found.leading
+    if not leading:
+        return
+    yield ""
+    yield "| harm | decision | what |"
+    yield "|---|---|---|"
+    writes = sum(one.is_write for one in leading)
+    used = told = 0
+    for one in leading[: writes + max(0, _MOST - writes)]:
+        row = f"| {_sign(one)} | {one.decision} | {code(one.explanation)} |"
+        used += len(row)
+        if used > _ROOM:
+            break
+        told += 1
+        yield row
+    if missing := max(0, writes - told):
         yield ""
-        yield f"{left_out} more differences."
-    if found.consequences:
+        yield f"**{missing} more writes differ**; there is no room for them here."
+    if others := len(leading) - max(told, writes):
         yield ""
-        yield f"{len(found.consequences)} more lines differ as a consequence."
+        yield f"{others} more differences."
+
+
+def _sign(one: Divergence) -> str:
+    sign = _SIGN[one.harm]
+    if one.is_write and one.harm not in (Harm.WRITE, Harm.REFUSAL):
+        sign = f"**write**, {sign}"
+    return sign if one.cause else f"{sign}, follows"
 
 
 def _verdict(found: Comparison) -> str:
     if found.distance == 0 and found.unknown:
-        return "cannot tell"
+        return f"cannot tell: {found.doubt}"
     if found.same:
         return f"same over {found.matched_prefix} decisions"
     writes = sum(one.harm == Harm.WRITE for one in found.divergences)

@@ -110,8 +110,12 @@ class _Body:
             yield self._first("First divergence", found.first)
         if found.first_call is not None:
             yield self._first("First other call", found.first_call)
-        yield from self._ranked("Differences, most harmful first", found.causes, shown=True)
-        yield from self._ranked("Consequences of these", found.consequences, shown=False)
+        writes = [one for one in found.leading if one.is_write]
+        others = [one for one in found.leading if not one.is_write]
+        yield from self._ranked("Writes that differ", writes, shown=True)
+        title = "Other causes, most harmful first" if writes else "Causes, most harmful first"
+        yield from self._ranked(title, others, shown=True)
+        yield from self._ranked("Consequences of these", found.following, shown=False)
         yield from self._lines()
         yield "</main>"
         yield self._help()
@@ -121,7 +125,7 @@ class _Body:
         writes = sum(one.harm == Harm.WRITE for one in found.divergences)
         if found.distance == 0 and found.unknown:
             word, kind = "Cannot tell", "unknown"
-            said = f"{len(found.unknown)} values were not kept; what was, is the same"
+            said = found.doubt
         elif found.same:
             word, kind = "Same", "same"
             said = f"equivalent over {_count(found.matched_prefix, 'decision')}"
@@ -216,7 +220,8 @@ class _Body:
 
 
 def _tag(found: Divergence) -> str:
-    return f'<span class="tag harm-{int(found.harm)}">{_HARM[found.harm]}</span>'
+    word = _HARM[found.harm] if found.cause else f"{_HARM[found.harm]}, follows"
+    return f'<span class="tag harm-{int(found.harm)}">{word}</span>'
 
 
 def _line(at: int, pair: Pair) -> str:
@@ -293,12 +298,16 @@ def _field(field: Difference) -> JsonValue:
 
 def _cut(value: JsonValue) -> str:
     text = value if isinstance(value, str) else _indented(value)
-    text = _HIDDEN.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
-    if len(text) <= MOST_CHARACTERS:
-        return text
+    shown = _HIDDEN.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text[:MOST_CHARACTERS])
     rest = len(text) - MOST_CHARACTERS
-    return f"{text[:MOST_CHARACTERS]}\n… {rest:,} more characters: tracekit show"
+    return shown if rest <= 0 else f"{shown}\n… {rest:,} more characters: tracekit show"
 
 
 def _indented(value: JsonValue) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) if value else one_line(value)
+    if not value:
+        return one_line(value)
+    # what is cut anyway is not laid out: that takes long, and a browser shows little of it
+    compact = json_text(value)
+    if len(compact) > 10 * MOST_CHARACTERS:
+        return compact
+    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -52,8 +52,13 @@ def test_the_attacked_run_and_the_one_behind_a_policy_part_at_decision_1() -> No
         "recorded took 'trustme/awesome_literature' from the observation of browse_webpage "
         "(decision 1), which differs"
     )
-    assert [one.tool for one in found.causes] == ["browse_webpage", "browse_webpage"]
-    assert [one.kind for one in found.causes] == ["changed_arguments", "changed_policy"]
+    # of these, not all values came from what only one run was shown
+    lacking = ["download_file_through_url", "git_clone", "move_node"]
+    assert [one.tool for one in found.causes] == ["browse_webpage", *lacking, "browse_webpage"]
+    assert [one.kind for one in found.causes if one.tool not in lacking] == [
+        "changed_arguments",
+        "changed_policy",
+    ]
 
 
 @pytest.mark.parametrize(

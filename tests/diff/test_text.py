@@ -164,11 +164,15 @@ def test_what_follows_is_listed_last_and_mere_words_are_only_counted() -> None:
 
     found = diff(talk("page-1"), talk("page-2"))
     lines = found.as_text().splitlines()
-    assert lines[-3:] == [
-        "Consequences, most harmful first (6)",
+    at = lines.index("Writes that differ, whether or not they follow, then other causes (2)")
+    assert lines[at + 1] == (
         '   1. [write] Decision 6: w was called with other arguments: /to: recorded "page-1", '
         "replayed \"page-2\". Follows from: replayed took 'page-2' from the observation of look "
-        "(decision 1), which differs.",
+        "(decision 1), which differs."
+    )
+    assert lines[at + 2].startswith("   2. [changed read] Decision 1: look")
+    assert lines[-2:] == [
+        "Consequences, most harmful first (5)",
         "      … and 1 of result, 4 of wording (shown with --full)",
     ]
     assert "--full" not in found.as_text(values=True)
