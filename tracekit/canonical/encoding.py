@@ -114,7 +114,7 @@ def _copy_plain(obj: object) -> object:
         if depth > MAX_DEPTH or count > MAX_ELEMENTS:
             return _NOT_PLAIN
         if type(node) is dict:
-            if not all(type(key) is str and len(key) <= LONG_TEXT for key in node):
+            if not all(type(key) is str for key in node):
                 return _NOT_PLAIN
             items: Iterable[tuple[Any, Any]] = node.items()
         else:

@@ -31,6 +31,7 @@ SAFE_INT = 2**53 - 1
 
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
 _EXACT = orjson.OPT_PASSTHROUGH_SUBCLASS
+_SHORT = frozenset({bool, type(None)})
 _LONG_NUMBER = re.compile(r"\d{16}")
 _LONG_NUMBER_BYTES = re.compile(rb"\d{16}")
 _FAST_DEPTH = 200
@@ -89,16 +90,17 @@ def json_bytes(value: JsonValue) -> bytes:
 
     This is the form for storage; :func:`parse_json` is its inverse.
     """
-    if holds_long_text(value):
+    special, long = _look(value, LONG_TEXT)
+    if long:
         try:
             return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
         except UnicodeEncodeError:  # a lone surrogate
             pass
-    elif not holds_special_floats(value):
+    elif not special:
         try:
             return orjson.dumps(value, option=_EXACT)
         except TypeError:  # a lone surrogate or an integer beyond 64 bits: json writes both
-            return json.dumps(value, separators=(",", ":")).encode()
+            pass
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -190,35 +192,23 @@ def _choose_writer(value: JsonValue) -> _Writer:
     while stack:
         node, depth = stack.pop()
         if type(node) is dict:
-            if not _has_simple_keys(node):
-                return _Writer.CAREFUL
+            for key in node:
+                if type(key) is not str or not (key.isascii() or max(key) < "\ud800"):
+                    return _Writer.CAREFUL
             node = node.values()
         if depth > _FAST_DEPTH:
             return _Writer.CAREFUL
         for child in node:
             kind = type(child)
-            if kind is str:
-                if len(child) > LONG_TEXT:
-                    return _Writer.CAREFUL
-            elif child is None or kind is bool:
+            if (kind is str and len(child) <= LONG_TEXT) or kind in _SHORT:
                 continue
-            elif kind is dict or kind is list:
+            if kind is dict or kind is list:
                 stack.append((child, depth + 1))
             elif not _is_plain_number(child):
                 return _Writer.CAREFUL
             elif kind is float and child.is_integer():
                 writer = _Writer.WHOLE_FLOATS
     return writer
-
-
-def _has_simple_keys(node: dict[Any, Any]) -> bool:
-    """Tell whether all keys are texts that all writers sort alike, none of them a long one."""
-    for key in node:
-        if type(key) is not str or not (key.isascii() or max(key) < "\ud800"):
-            return False
-        if len(key) > LONG_TEXT:
-            return False
-    return True
 
 
 def _is_plain_number(node: object) -> bool:
@@ -248,35 +238,32 @@ def _without_whole_floats(value: JsonValue) -> JsonValue:
 
 def holds_special_floats(value: JsonValue) -> bool:
     """Tell whether there is a NaN or an infinity, which ``orjson`` would turn into null."""
-    stack: list[Any] = [[value]]
-    while stack:
-        node = stack.pop()
-        for child in node.values() if type(node) is dict else node:
-            kind = type(child)
-            if kind is dict or kind is list:
-                stack.append(child)
-            elif kind is float and child - child != 0:
-                return True
-    return False
+    return _look(value, LONG_TEXT)[0]
 
 
 def holds_long_text(value: object, limit: int = LONG_TEXT) -> bool:
-    """Tell whether there is a text of more than ``limit`` characters, see ``LONG_TEXT``."""
+    """Tell whether there is a text of over ``limit`` characters, keys aside; see ``LONG_TEXT``."""
+    return _look(value, limit)[1]
+
+
+def _look(value: object, limit: int) -> tuple[bool, bool]:
+    """Tell whether there are special floats, and whether there are texts beyond ``limit``."""
+    special = long = False
     stack: list[Any] = [[value]]
     while stack:
         node = stack.pop()
         if type(node) is dict:
-            if any(len(key) > limit for key in node if type(key) is str):
-                return True
             node = node.values()
         for child in node:
             kind = type(child)
             if kind is str:
                 if len(child) > limit:
-                    return True
+                    long = True
             elif kind is dict or kind is list:
                 stack.append(child)
-    return False
+            elif kind is float and child - child != 0:
+                special = True
+    return special, long
 
 
 def _write_carefully(value: JsonValue) -> bytes:
