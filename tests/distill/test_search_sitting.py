@@ -147,16 +147,15 @@ distill_record(
 """
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
-def test_what_was_asked_before_a_kill_is_not_asked_again(tmp_path: Path, kills: int) -> None:
+def test_what_was_asked_before_a_kill_is_not_asked_again(tmp_path: Path) -> None:
+    kills = 3
     failing, fixed = planners()
     file = tmp_path / "answers"
     alone = distilled(attacked(), failing, fixed, wish=PAYS)
     chance = random.Random(kills)
     made, before = 0, b""
-    for left in reversed(range(kills)):
-        most = (alone.calls - made) // (left + 1) + 1
-        made += _killed(file, after=min(chance.randint(1, 2 * most), alone.calls - made - left))
+    for _ in range(kills):
+        made += _killed(file, after=chance.randint(1, max(1, (alone.calls - made) // 2)))
         now = file.read_bytes()
         assert now.startswith(before)
         before = now[: now.rfind(b"\n") + 1]
@@ -175,7 +174,7 @@ def _killed(file: Path, *, after: int) -> int:
     command = [sys.executable, "-c", SITTING, str(file)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
-        told = child.stdout.read(max(after, 0))
+        told = child.stdout.read(after)
         child.kill()
         return len(told) + len(child.stdout.read())
 
