@@ -67,10 +67,7 @@ def diff(
         resynchronised_at=found.resynchronised_at,
         first_call=found.first_call,
         context=_context(left, right),
-        unknown=(
-            *_not_kept(left, ours.steps, left_name),
-            *_not_kept(right, theirs.steps, right_name),
-        ),
+        unknown=(*_not_kept(left, ours, left_name), *_not_kept(right, theirs, right_name)),
         cells=alignment.cells,
     )
 
@@ -145,14 +142,14 @@ def _context(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:
     return differences(facts(left), facts(right))
 
 
-def _not_kept(run: Trajectory, steps: Sequence[Step], name: str) -> Iterator[str]:
+def _not_kept(run: Trajectory, order: PartialOrder, name: str) -> Iterator[str]:
     """Name the values that nobody can compare, since no more than a description is left."""
     if run.status == "open":
         yield f"{name}: what it has not done yet; {NO_END}"
     for what, value in (("input", run.input), ("answer", run.answer)):
         if unknown := unknown_result(value):
             yield f"{name}: the {what} was not kept{_which(unknown)}"
-    for step in steps:
+    for step in order.steps:
         where = f"{step.name} in decision {step.decision}"
         if step.unknown:
             yield f"{name}: the arguments of {where} were not kept{_which(step.unknown)}"
