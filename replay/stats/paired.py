@@ -99,10 +99,7 @@ def compare_success(
     Raises:
         ValueError: something is neither yes nor no, such as a NaN, which Python takes for yes.
     """
-    both = list(pairs)
-    odd = [value for pair in both for value in pair if value not in (False, True)]
-    if odd:
-        raise ValueError(f"{odd[0]!r} is no success and no failure; leave out pairs of which one is")
+    both = _yes_or_no(pairs)
     asked = _Asked(name, better, margin, alpha, power)
     if not both:
         return asked.nothing("no pairs")
@@ -121,6 +118,14 @@ def compare_success(
     needed = needed_pairs(lost / n, gained / n, alpha=alpha, power=power)
     said += _told(n, needed, alpha)
     return replace(found, reason=said, lost=lost, gained=gained, needed=needed)
+
+
+def _yes_or_no(pairs: Iterable[tuple[bool, bool]]) -> list[tuple[bool, bool]]:
+    both = list(pairs)
+    odd = [value for pair in both for value in pair if value not in (False, True)]
+    if odd:
+        raise ValueError(f"{odd[0]!r} is no success and no failure; leave its pair out")
+    return both
 
 
 def _told(n: int, needed: int | None, alpha: float) -> str:
