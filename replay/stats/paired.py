@@ -90,8 +90,7 @@ def compare_success(
 
     Args:
         pairs: Of the baseline and of the candidate, for each case.
-        name: Of what is compared.
-        better: Which direction is the good one.
+        name, better: Of what is compared, and which direction is the good one.
         margin: By how much the candidate may be worse and still be ``no worse``.
         alpha: Of the two-sided test.
         power: With which ``needed`` pairs find a difference of this size.
@@ -110,7 +109,7 @@ def compare_success(
     gained = sum(1 for before, after in both if after and not before)
     p = float(binomtest(gained, lost + gained).pvalue) if lost + gained else 1.0
     interval = interval_of_difference(lost, gained, n, 1 - alpha)
-    means = (sum(before for before, _ in both) / n, sum(after for _, after in both) / n)
+    means = sum(before for before, _ in both) / n, sum(after for _, after in both) / n
     found = asked.answer(means, (gained - lost) / n, n, p, interval)
     said = f"{lost} of {n} pairs lost, {gained} gained, p = {p:.2g}"
     if found.verdict != "inconclusive":
