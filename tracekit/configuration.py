@@ -14,12 +14,13 @@ import pickle
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from tracekit import conditions, otel, settings
 from tracekit.errors import StoreError, UsageError
+from tracekit.interruption import Suppressed, pass_on
 from tracekit.journal import Durability, Journal
 from tracekit.keeping import Keeper
 from tracekit.limits import Limits
@@ -197,7 +198,7 @@ def _tell(faults: Sequence[settings.Fault]) -> None:
     for fault in faults:
         if fault not in _told:
             _told.add(fault)
-            with suppress(Exception):  # a handler of the program's
+            with Suppressed(Exception):  # a handler of the program's
                 _log.error("tracekit: %s", fault.what)
 
 
@@ -280,7 +281,8 @@ def portable() -> Mapping[str, Any] | None:
         try:
             pickle.dumps(_settings)
             _portable = (_settings, _settings)
-        except Exception:  # noqa: BLE001  # a rule that is a closure, say; the child is told
+        except Exception as error:  # noqa: BLE001  # a rule that is a closure, say; the child is told
+            pass_on(error)
             _portable = (_settings, None)
     return _portable[1]
 
@@ -303,6 +305,7 @@ def adopt(settings: Mapping[str, Any] | None) -> None:
                 )
             configure(**settings)
         except Exception as error:  # noqa: BLE001  # raised to whoever records here
+            pass_on(error)
             _unusable = error
 
 

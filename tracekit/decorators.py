@@ -18,6 +18,7 @@ from tracekit.configuration import recorder
 from tracekit.contract import Contract, Matchers, binder, contract_of
 from tracekit.errors import ContractError
 from tracekit.events import Effect
+from tracekit.interruption import pass_on
 from tracekit.operations import Kind, as_tags, current
 from tracekit.origin import MADE_BY, origin_of
 from tracekit.prepared import Prepared, Short
@@ -234,7 +235,8 @@ def _made_by(function: Callable[..., Any]) -> Callable[[], dict[str, Any]]:
     def attributes() -> dict[str, JsonValue]:
         try:
             origin = origin_of(function, known_ns)
-        except Exception:  # noqa: BLE001  # the traced program is never the victim
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            pass_on(error)
             return {}
         return {} if origin is None else {MADE_BY: origin.as_attribute()}
 

@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 import orjson
+from pydantic import BaseModel
 
 from tracekit.events import Fact, Payload, PolicyNoted
 
@@ -76,7 +77,7 @@ def draft(kind: type[Fact], stamp: dict[str, Any], fields: Mapping[str, Any]) ->
             if known not in types[name]:
                 return None
             if known is Payload:
-                said[name] = _payload(value)
+                said[name] = said_of(value)
             elif value is not None:
                 said[name] = value
     except KeyError:
@@ -84,10 +85,24 @@ def draft(kind: type[Fact], stamp: dict[str, Any], fields: Mapping[str, Any]) ->
     return Draft(kind, {**stamp, **fields}, said)
 
 
-def _payload(payload: Payload) -> dict[str, Any]:
-    if payload.state != "captured" or payload.types:
-        return payload.model_dump(exclude_defaults=True)
-    return {"digest": payload.digest, "blob": payload.blob}
+def said_of(model: Fact | Payload) -> dict[str, Any]:
+    """What a model says that does not go without saying, by field.
+
+    Pydantic asks code of its own for the type of each JSON value that it writes, and keeps what
+    comes up there to itself, though it may be what a signal handler of the program's raised.
+    """
+    said: dict[str, Any] = {}
+    defaults = _defaults(type(model))
+    for name, value in vars(model).items():
+        if value != defaults[name]:
+            said[name] = said_of(value) if type(value) is Payload else value
+    return said
+
+
+@functools.cache
+def _defaults(kind: type[BaseModel]) -> dict[str, Any]:
+    fields = kind.model_fields
+    return {name: one.get_default(call_default_factory=True) for name, one in fields.items()}
 
 
 @functools.cache

@@ -8,9 +8,10 @@ traceback, in which a handler stands that the process has installed.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import signal
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any
 
 
@@ -33,6 +34,24 @@ def pass_on(error: BaseException) -> None:
                 raise link
             place = place.tb_next
         link = link.__context__
+
+
+class Suppressed(contextlib.suppress):
+    """Keeps exceptions of some kinds from the program, but not what a signal handler raised.
+
+    A time limit is a ``TimeoutError`` more often than not, and that is an ``OSError``.
+    """
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        place: TracebackType | None,
+    ) -> bool:
+        """Pass on what is the program's."""
+        if error is not None:
+            pass_on(error)
+        return super().__exit__(kind, error, place)
 
 
 def _handlers() -> set[CodeType]:

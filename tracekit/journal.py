@@ -24,14 +24,13 @@ import socket
 import threading
 import weakref
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from tracekit import conditions
 from tracekit.drafts import Draft
 from tracekit.events import Blob, Fact, LossNoted
-from tracekit.interruption import pass_on
+from tracekit.interruption import Suppressed, pass_on
 from tracekit.journal_file import JournalFile
 from tracekit.journal_lines import blob_line, count_on, fact_line, header_line, loss_line
 from tracekit.journal_reading import open_journal
@@ -184,7 +183,7 @@ class Journal:
             file.facts, file.told = file.facts - 1, file.told + gone
         if file is not None and line.startswith(_LOSS):
             file.facts, file.told = file.facts - 1, file.told + count_on(line)
-            with suppress(OSError):
+            with Suppressed(OSError):
                 file.remember(b"")
 
     def remember_loss(self, fact: LossNoted) -> None:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal
+
+from tracekit.interruption import Suppressed, pass_on
 
 Seen = Literal["here", "deleted", "closed"]
 _RESERVE = 768
@@ -92,7 +93,7 @@ class JournalFile:
     def _take_back(self, done: int) -> None:
         """Leave nothing of what was not written; and nothing may run into what comes next."""
         self._torn = True
-        with suppress(OSError):
+        with Suppressed(OSError):
             status = os.fstat(self.fd)
             if done and _identity(status) == self._identity:
                 os.ftruncate(self.fd, status.st_size - done)
@@ -127,7 +128,7 @@ class JournalFile:
 
     def missing(self) -> int:
         """How many facts went with a file that is not here any more, and what it told was lost."""
-        with suppress(OSError):
+        with Suppressed(OSError):
             status = os.stat(self.path)
             if _identity(status) == self._identity:
                 if status.st_size >= self._least:  # the program took no more than its number
@@ -147,14 +148,15 @@ class JournalFile:
     def close(self) -> None:
         """Let go of it; what the number stands for meanwhile is left alone."""
         if self._status() is not None:
-            with suppress(OSError):
+            with Suppressed(OSError):
                 os.close(self.fd)
         self.fd = -1
 
     def _status(self) -> os.stat_result | None:
         try:
             status = os.fstat(self.fd)
-        except OSError:
+        except OSError as error:
+            pass_on(error)
             return None
         return status if _identity(status) == self._identity else None
 
@@ -168,13 +170,13 @@ def _undo(path: Path) -> None:
 
     A handler that raises while the system opens a file leaves a number that nobody was told.
     """
-    with suppress(OSError):
+    with Suppressed(OSError):
         status = os.stat(path)
         if status.st_size:
             return
         path.unlink()
         for number in map(int, os.listdir("/dev/fd")):
-            with suppress(OSError):
+            with Suppressed(OSError):
                 if _identity(os.fstat(number)) == _identity(status):
                     os.close(number)
 
@@ -185,7 +187,8 @@ def _out_of_the_way(fd: int) -> int:
     lowest = _HIGH if limit < 0 else min(_HIGH, limit // 2)
     try:
         high: int = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
-    except OSError:  # all the numbers there are in use
+    except OSError as error:  # all the numbers there are in use
+        pass_on(error)
         return fd
     os.close(fd)
     return high

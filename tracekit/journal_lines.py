@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
-from pydantic_core import PydanticSerializationError
 
 from tracekit import conditions
-from tracekit.canonical import JsonValue
-from tracekit.drafts import Draft
+from tracekit.canonical import JsonValue, json_bytes
+from tracekit.drafts import Draft, said_of
 from tracekit.events import SCHEMA_VERSION, Blob, Fact, LossNoted
 from tracekit.journal_reading import BLOB_HEAD, JSON, JSON_PAYLOAD, JournalContent
 from tracekit.sampling import Sampling
@@ -43,15 +42,17 @@ def fact_line(fact: Fact | Draft) -> bytes:
             return fact.line() + b"\n"
         except TypeError:  # half a character in some name
             fact = fact.fact()
+    said = {"fact": fact.fact, **said_of(fact)}  # the tag is a default, and left out with them
     try:
-        body = fact.model_dump_json(exclude_defaults=True).encode()
-    except PydanticSerializationError:  # half a character in some name: U+FFFD is left of it
-        body = orjson.dumps(_sound(fact.model_dump(exclude_defaults=True)))
-    # The tag is a default and would be left out with the other defaults.
-    return b'{"fact":"' + fact.fact.encode() + b'",' + body[1:] + b"\n"
+        return orjson.dumps(said) + b"\n"
+    except TypeError:  # half a character in some name, or a number of more than 64 bits
+        return json_bytes(_sound(said)) + b"\n"
 
 
 def _sound(value: Any) -> Any:
+    """What can be written of a value: of half a character U+FFFD is left, of what is none null."""
+    if isinstance(value, float) and value - value != 0:
+        return None
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):

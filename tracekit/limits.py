@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tracekit.canonical import JsonValue
 from tracekit.chains import make_blob
 from tracekit.errors import UsageError
 from tracekit.events import Blob, Payload
+from tracekit.interruption import Suppressed
 
 HEAD = 2_000
 """So many characters of a value that was cut are kept for whoever looks at it."""
@@ -57,15 +57,14 @@ def cut(payload: Payload, data: bytes) -> tuple[Payload, Blob]:
         payload: What would be said of the whole; its digest is kept.
         data: The whole, redacted, as JSON.
     """
-    mark: JsonValue = {
-        "$truncated": {
-            "bytes": len(data),
-            "digest": payload.digest,
-            "head": data[: 4 * HEAD].decode(errors="ignore")[:HEAD],
-        }
-    }
-    blob = make_blob(mark)
+    blob = make_blob(cut_mark(data, payload.digest))
     return Payload(state="truncated", digest=payload.digest, blob=blob.digest), blob
+
+
+def cut_mark(data: bytes, digest: str | None) -> JsonValue:
+    """Say of a value, as JSON, what stands for it where it is cut."""
+    head = data[: 4 * HEAD].decode(errors="ignore")[:HEAD]
+    return {"$truncated": {"bytes": len(data), "digest": digest, "head": head}}
 
 
 def only_digest(payload: Payload) -> Payload:
@@ -112,7 +111,7 @@ def size_of(places: Iterable[Path]) -> int:
         if place in seen:
             continue
         seen.add(place)
-        with suppress(OSError):  # not there yet, or gone meanwhile
+        with Suppressed(OSError):  # not there yet, or gone meanwhile
             if not os.path.isdir(place):
                 total += os.stat(place).st_size
                 continue

@@ -16,7 +16,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -36,7 +35,7 @@ from tracekit.events import (
     RunEnded,
     StateNoted,
 )
-from tracekit.interruption import pass_on
+from tracekit.interruption import Suppressed, pass_on
 from tracekit.keeping import Keeper, Kept
 from tracekit.losses import Outage, tell_when_leaving
 from tracekit.operations import Kind, Operation, RunScope, active, current, new_run
@@ -189,7 +188,7 @@ class Recorder:
         pass_on(error)
         if self.strict:
             raise error
-        with suppress(Exception):  # a handler of the program's, or no room on the stack
+        with Suppressed(Exception):  # a handler of the program's, or no room on the stack
             _log.warning("tracekit could not keep a span: %s", type(error).__name__)
 
     def _write_operation(
@@ -369,7 +368,7 @@ class Recorder:
             self._outage.remember(self.lost, self.sink)
             tell_when_leaving(self)
         if first:
-            with suppress(Exception):  # a handler of the program's, or no room on the stack
+            with Suppressed(Exception):  # a handler of the program's, or no room on the stack
                 _log.warning("tracekit could not record an event: %s", why)
 
     def mint(self, mint: conditions.Mint) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from tracekit.events import (
     ToolCallBegun,
     ToolCallEnded,
 )
-from tracekit.interruption import pass_on
+from tracekit.interruption import Suppressed, pass_on
 from tracekit.recorder import Kind, Operation, Recorder, active
 from tracekit.redact import inside_a_rule
 
@@ -214,7 +214,7 @@ def unrecorded(error: Exception, contract: Contract | None = None) -> Unrecorded
     global _complained  # once a process
     if not _complained:
         _complained = True
-        with suppress(Exception):  # a handler of the program's, or no room on the stack
+        with Suppressed(Exception):  # a handler of the program's, or no room on the stack
             _log.error("tracekit cannot record: %s", error)
     return Unrecorded()
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+import tracekit
+from tests.recorder.record_kit import recording
 from tracekit.canonical import decode, encode
 
 
@@ -51,3 +53,19 @@ def test_a_buffer_that_is_closed_or_more_than_one_is_described() -> None:
     closed.close()
     assert not encode(closed).replayable
     assert not encode(Log("x")).replayable
+
+
+def test_a_view_that_was_released_is_described_wherever_it_stands() -> None:
+    def released() -> memoryview:
+        with memoryview(b"abc") as view:
+            return view
+
+    for value in (released(), [released()], {"a": (released(),)}):
+        assert not encode(value).replayable
+    give = tracekit.tool(effect="write", name="give")(released)
+    each = tracekit.tool(effect="write", name="each")(lambda: iter([released()]))
+    with recording() as recorded, tracekit.run():
+        give()
+        list(each())
+    assert [row.observation_state for row in recorded.rows("tool_call")] == ["truncated"] * 2
+    assert recorded.recorder.lost == 0

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import itertools
 import json
 import pkgutil
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import date
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -17,6 +22,8 @@ import tracekit
 from tests.recorder.record_kit import recording
 from tracekit.configuration import recording_to
 from tracekit.interruption import pass_on
+from tracekit.journal import Journal
+from tracekit.journal_reading import read_journal
 from tracekit.recorder import Recorder
 from tracekit.redact import KeyedTagger, Redactor, Rules
 from tracekit.rows import rows_from_facts
@@ -254,3 +261,76 @@ def test_an_error_that_is_hostile_to_be_read_reaches_the_agent_itself(
             found = caught
     assert found is error
     assert recorded.row().status == "error"
+
+
+# --- wherever it comes up -------------------------------------------------------------------------
+
+
+def _interrupted_at(turn: int, call: Callable[[], object], kind: type[BaseException]) -> str | None:
+    """Call with a handler that raises at one of the steps; where, if that was not told."""
+    place = None
+    steps = itertools.count()
+
+    def over(_number: int, _frame: object) -> None:
+        raise kind
+
+    def step(frame: FrameType, event: str, said: object) -> None:
+        nonlocal place
+        if next(steps) == turn:
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno} {event} {said!r:.80}"
+            signal.raise_signal(signal.SIGUSR1)
+
+    handler, profile = signal.signal(signal.SIGUSR1, over), sys.getprofile()
+    try:
+        try:
+            sys.setprofile(step)
+            call()
+        finally:
+            sys.setprofile(profile)
+    except kind:
+        return ""
+    finally:
+        signal.signal(signal.SIGUSR1, handler)
+    return place
+
+
+VALUES: dict[str, Any] = {
+    "plain": {"a": 1},
+    "a tuple": (1, "no JSON"),
+    "a date": {"at": date(2026, 1, 2)},
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("kind", [SoftLimit, TimeoutError])
+def test_a_time_limit_is_told_at_whatever_step_of_ours_it_comes_up(
+    name: str, kind: type[BaseException], tmp_path: Path
+) -> None:
+    value = VALUES[name]
+    given = tracekit.tool(effect="read", name="give")(lambda it: it)
+    several = tracekit.tool(effect="read", name="several")(_one_by_one)
+    own = Recorder(Journal(tmp_path / "journal"), Redactor(Rules(), KeyedTagger(b"k" * 20)))
+    with recording_to(own), tracekit.run():
+        for call in (lambda: given(value), lambda: [*several(value)]):
+            call()
+            call()
+            for turn in itertools.count(0, STRIDE):
+                untold = _interrupted_at(turn, call, kind)
+                assert not untold, untold
+                if untold is None:
+                    break
+            assert turn > 50, turn
+    own.sink.close()
+    (path,) = (tmp_path / "journal").iterdir()
+    content = read_journal(path)
+    assert content.damage == []
+    assert own.lost == 0
+
+
+STRIDE = 11
+"""Of the steps of a call every eleventh is tried."""
+
+
+def _one_by_one(value: Any) -> Iterator[Any]:
+    yield value
+    yield (value,)

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 
 from tracekit.canonical.classes import is_rebuildable, name_class
 from tracekit.canonical.text import LONG_TEXT, SAFE_INT
-from tracekit.interruption import pass_on
+from tracekit.interruption import Suppressed, pass_on
 
 MAX_DEPTH = 200
 """Containers deeper than this are described."""
@@ -82,7 +82,8 @@ def describe(obj: object) -> dict[str, JsonValue]:
     """Describe a value that is not kept: its type and, where it is safe to ask, its size."""
     facts: dict[str, JsonValue] = {"type": _name_type(obj)}
     if any(type(obj) is sized for sized in _SIZED):
-        facts["size"] = len(obj)  # type: ignore[arg-type]  # the exact builtin types have a length
+        with Suppressed(ValueError):  # a view that was released has none any more
+            facts["size"] = len(obj)  # type: ignore[arg-type]  # the builtin types have a length
     return {"$unreplayable": facts}
 
 

@@ -27,6 +27,7 @@ from tracekit.integrations.langchain_messages import (
     response_of,
     result_of,
 )
+from tracekit.interruption import pass_on
 from tracekit.steps import Step, Unrecorded, open_step, passed_by, unrecorded
 from tracekit.wrap import wrap
 
@@ -81,7 +82,8 @@ def _said_of(model: BaseChatModel, stop: Any, given: Mapping[str, Any]) -> Mappi
     """What a model says of itself, name and provider first; nothing where it cannot."""
     try:
         return model._get_ls_params(stop=stop, **given)
-    except Exception:  # noqa: BLE001  # it is made for traces, and a model may have got it wrong
+    except Exception as error:  # noqa: BLE001  # it is made for traces, and may be wrong
+        pass_on(error)
         return {}
 
 

@@ -25,6 +25,7 @@ from tracekit.configuration import recorder
 from tracekit.contract import Contract, bind, contract_of
 from tracekit.integrations import nesting
 from tracekit.integrations.langchain import effect_of
+from tracekit.interruption import pass_on
 from tracekit.steps import Step, Unrecorded, open_step, passed_by, unrecorded
 from tracekit.wrap import wrap
 
@@ -124,7 +125,8 @@ def _read(function: Callable[..., Any], *, method: bool) -> _Declares:
     plain = function.func if isinstance(function, functools.partial) else function
     try:
         hints = typing.get_type_hints(plain, include_extras=True)
-    except Exception:  # noqa: BLE001  # annotations that cannot be read name nothing of LangChain's
+    except Exception as error:  # noqa: BLE001  # what cannot be read names nothing of LangChain's
+        pass_on(error)
         hints = {}
     hidden = frozenset(name for name, hint in hints.items() if _injected(hint)).union(_PLUMBING)
     if not method:  # what calls a function has a ``config`` of its own

@@ -19,6 +19,7 @@ from opentelemetry.trace import Link, SpanContext, Status, TraceState
 from opentelemetry.util.types import Attributes
 
 from tracekit.canonical import JsonValue
+from tracekit.interruption import pass_on
 from tracekit.otel.values import keep_newest, plain_value
 from tracekit.redact import Redactor, Scope
 
@@ -208,4 +209,5 @@ def _clean(attributes: Attributes, redactor: Redactor, scope: Scope) -> dict[str
 
 
 def _complain(error: Exception) -> None:
+    pass_on(error)
     _log.warning("something is sent without what it says: %s", type(error).__name__)

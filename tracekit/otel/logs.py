@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -22,6 +21,7 @@ from opentelemetry.sdk._logs.export import (
 )
 from opentelemetry.sdk.resources import Resource
 
+from tracekit.interruption import Suppressed, pass_on
 from tracekit.otel.cleaning import Surroundings
 from tracekit.otel.details import DETAILS
 from tracekit.otel.genai import OLD_EVENTS
@@ -52,7 +52,8 @@ class TracekitLogProcessor(LogRecordProcessor):
         try:
             self._heard(log_record)
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
-            with suppress(Exception):  # a handler of the program's, or no room on the stack
+            pass_on(error)
+            with Suppressed(Exception):  # a handler of the program's, or no room on the stack
                 _log.warning("tracekit could not take a log event: %s", type(error).__name__)
 
     def shutdown(self) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -18,6 +17,7 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import SpanContext, StatusCode, format_span_id, format_trace_id
 
+from tracekit.interruption import Suppressed, pass_on
 from tracekit.otel.carriers import run_id_in
 from tracekit.otel.details import DETAILS
 from tracekit.otel.reading import Reading, read, told_kind
@@ -235,5 +235,6 @@ def _with_logged(span: SpanData, logged: list[SpanEvent]) -> SpanData:
 
 
 def _complain(error: Exception) -> None:
-    with suppress(Exception):  # a handler of the program's, or no room on the stack
+    pass_on(error)
+    with Suppressed(Exception):  # a handler of the program's, or no room on the stack
         _log.warning("tracekit could not record a span: %s", type(error).__name__)
