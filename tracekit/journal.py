@@ -107,13 +107,18 @@ class Journal:
 
     def ground(self) -> object:
         """What written values can be found by; another one after some went with a file."""
+        self.stands()
+        return self._ground
+
+    def stands(self) -> bool:
+        """Tell whether what was written last is still there; if not, go on in another file."""
         with self._lock:
             self._depth += 1
             try:
                 self._look()
             finally:
                 self._depth -= 1
-            return self._ground
+            return self._busy or self._file is not None
 
     def write(self, fact: Fact, blobs: Sequence[Blob]) -> None:
         """Append ``fact`` and those of ``blobs`` that the file does not hold yet.

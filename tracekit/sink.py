@@ -2,7 +2,8 @@
 
 One that writes lines may also have ``write_draft``, which takes a ``Draft`` for the fact, and
 ``append``, which takes the line itself and when the fact happened. One whose files somebody may
-delete has ``ground``, and ``remember_loss`` where it has room for that on a full disk, too.
+delete has ``ground`` and ``stands``, and ``remember_loss`` where it has room for that on a full
+disk, too.
 """
 
 from __future__ import annotations
@@ -82,3 +83,9 @@ def ground_of(sink: Sink) -> object:
     """What values written to ``sink`` are found by; another one once they are not there."""
     ground = getattr(sink, "ground", None)
     return sink if ground is None else ground()
+
+
+def stands(sink: Sink) -> bool:
+    """Whether what was written to ``sink`` last is still there."""
+    ask = getattr(sink, "stands", None)
+    return ask is None or bool(ask())

@@ -35,6 +35,7 @@ from tracekit.events import (
 from tracekit.interruption import Suppressed, pass_on
 from tracekit.recorder import Kind, Operation, Recorder, active
 from tracekit.redact import inside_a_rule
+from tracekit.sink import stands
 
 FACTS: dict[Kind, tuple[type[Fact], type[Fact]]] = {
     "run": (RunBegun, RunEnded),
@@ -255,6 +256,8 @@ def open_step(
     given = {} if arguments is None else dict(arguments)
     if arguments is not None:
         fields["argument"] = given
+    if contract is not None and contract.writes and configuration.refuses_writes():
+        stands(recorder.sink)  # where the journal was deleted, the begin goes to another file
     _begin(recorder, operation, actor, fields)
     return Step(recorder, operation, _outcome(recorder, operation, contract, given, stream=stream))
 
@@ -279,7 +282,8 @@ def _outcome(
     """What becomes of a call that has begun."""
     if operation.kind in _GUARDED and guard.installed():
         return guard.decide(guard.Question(operation, contract, given, stream))
-    if recorder.lost and contract and contract.writes and configuration.refuses_writes():
+    refused = contract is not None and contract.writes and configuration.refuses_writes()
+    if contract and refused and (recorder.lost or not stands(recorder.sink)):
         return guard.Raised(_refusal(contract, "nothing can be recorded just now"), {})
     return guard.EXECUTE
 

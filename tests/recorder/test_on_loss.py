@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import tracekit
 from tracekit import configuration
 from tracekit.cli import main
 from tracekit.errors import CallRefused, RedactionKeyError, UsageError
+from tracekit.events import Blob
+from tracekit.journal import Journal
 from tracekit.store import open_store
 
 done: list[str] = []
@@ -106,6 +108,52 @@ def test_a_write_that_was_let_through_when_writing_had_failed_before_is_whole(
         assert pay("ann") == "paid"
     (row,) = [row for row in open_store(store).events("r") if row.event_type == "tool_call"]
     assert (row.status, row.result_category) == ("ok", "ok")
+
+
+def _delete_journals(store: Path) -> None:
+    for path in (store / "journal").iterdir():
+        path.unlink()
+
+
+def test_no_write_is_made_whose_begin_went_with_a_deleted_journal(tmp_path: Path) -> None:
+    store = tmp_path / "s"
+    tracekit.configure(store=store, on_loss="refuse_writes")
+    with tracekit.run(run_id="r"):
+        for number in range(20):
+            if number % 4 == 3:
+                _delete_journals(store)
+            pay(f"ann {number}")
+        asked = list(done)
+        _delete_journals(store)
+        asyncio.run(pay_later("bob"))
+        list(pay_each("cem"))
+    assert len(asked) == 20
+    rows = open_store(store).events("r")
+    assert [row.actor for row in rows if row.event_type == "tool_call"] == ["pay_later", "pay_each"]
+    (lost,) = [row for row in rows if row.error_type == "events_lost"]
+    assert "somebody deleted the journal" in (lost.error_message or "")
+
+
+def test_a_write_is_refused_whose_begin_is_deleted_before_its_body_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "s"
+    tracekit.configure(store=store, on_loss="refuse_writes")
+    append = Journal.append
+
+    def deleted_at_once(journal: Journal, line: bytes, at_ns: int, blobs: Sequence[Blob]) -> None:
+        append(journal, line, at_ns, blobs)
+        if line.startswith(b'{"fact":"tool_call.begun"'):
+            _delete_journals(store)
+
+    with tracekit.run(run_id="r"):
+        pay("ann")
+        with monkeypatch.context() as patched:
+            patched.setattr(Journal, "append", deleted_at_once)
+            with pytest.raises(CallRefused, match="nothing can be recorded just now"):
+                pay("bob")
+        pay("cem")
+    assert done == ["ann", "cem"]
 
 
 def test_by_default_writes_are_made_and_what_is_lost_is_counted(tmp_path: Path) -> None:
