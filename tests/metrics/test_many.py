@@ -231,3 +231,12 @@ def test_the_text_lines_numbers_up_and_lists_what_is_not_there() -> None:
     assert " ".join(lines[2]) == "task_success 50.0 % 9.5 % – 90.5 % 1 2 2 of 3"
     assert "tokens 100 tokens 100 1 1 of 3" in map(" ".join, lines)
     assert "n/a\n  tool_precision" in text
+
+
+def test_runs_that_broke_off_are_counted_and_said_to_have_broken_off() -> None:
+    broken = [run(read("a"), run_id=name, status=name) for name in ("error", "open")]
+    found = measure_many([run(read("a"), run_id="whole"), *broken])
+    assert (found.broken_off, found.as_dict()["broken_off"]) == (2, 2)
+    assert "counted until they broke off by an error or stood open: 2" in found.as_text()
+    assert found.whole.measures["run_error_rate"].value == 1 / 2
+    assert found.whole.measures["steps"].n == 3
