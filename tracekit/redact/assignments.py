@@ -40,9 +40,9 @@ _REST_OF_LINE = re.compile(r"""[^\n"'\\]*+""")
 _WORD = re.compile(r"""[^\s"'`\\]++""")
 _LINE_BEGINS = re.compile(r"(?:\A|\n)(?:export )?\Z")
 _ANY_SCHEME = re.compile(r"[A-Za-z][\w-]{0,30} {1,4}(?=[^\s\"'<>&;,)}\]`\\]{8})")
-_SCHEME = re.compile(r"(?i:bearer|basic|token|digest|apikey) {1,4}")
+_SCHEME = re.compile(r"(?ai:bearer|basic|token|digest|apikey) {1,4}")
 _NO_VALUE = re.compile(
-    r"""(?ix) none|null|nil|undefined|true|false|empty|str|string|int|bytes|any|optional|required
+    r"""(?aix) none|null|nil|undefined|true|false|empty|str|string|int|bytes|any|optional|required
     |secret|password|token|\*+|x+|\.{2,}|__redacted__|redacted"""
 )
 _TEMPLATE = re.compile(r"<.*>|\$\{.*|\$[A-Z_]{2,}|\{.*\}|\[.*\]|%\(.*|%s")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -55,13 +55,13 @@ class Detector:
     crosses: bool = False
     size: Callable[[str], int] | None = None
     """How much of what matched is the real thing; none if 0."""
-    starts: Callable[[str], Iterator[int]] | None = None
+    starts: Callable[[Look], Iterable[int]] | None = None
     """Where alone a match may begin, in order, if that is quicker than to try everywhere."""
 
     def find(self, look: Look) -> Iterator[Span]:
         """Yield what is found: the group ``secret`` of the pattern, or else its whole match."""
         group: int | str = "secret" if "secret" in self.pattern.groupindex else 0
-        for match in self._matches(look.text):
+        for match in self._matches(look):
             if self.check is None or self.check(match[group]):
                 start, end = match.span(group)
                 if self.size is not None:
@@ -69,12 +69,13 @@ class Detector:
                 if start < end:
                     yield Span(start, end, self.kind, self.first, self.crosses)
 
-    def _matches(self, text: str) -> Iterator[re.Match[str]]:
+    def _matches(self, look: Look) -> Iterator[re.Match[str]]:
+        text = look.text
         if self.starts is None:
             yield from self.pattern.finditer(text)
             return
         position = 0
-        for start in self.starts(text):
+        for start in self.starts(look):
             match = self.pattern.match(text, start) if start >= position else None
             if match is not None:
                 position = match.end()
@@ -90,10 +91,15 @@ def find_forms(look: Look, detectors: tuple[Detector, ...]) -> Iterator[Span]:
                 break
 
 
-def find_random(look: Look) -> Iterator[Span]:
-    """Yield the words that are as random as a key, whoever issued it."""
+def find_random(look: Look, *, many: bool = False) -> Iterator[Span]:
+    """Yield the words that are as random as a key, whoever issued it.
+
+    Args:
+        look: The text.
+        many: Whether it may be many texts, a line each.
+    """
     for start, end in look.mixed:
-        if is_random_word(look.text, start, end):
+        if is_random_word(look.text, start, end, many=many):
             yield Span(start, end, SECRET)
 
 
@@ -127,8 +133,24 @@ def _is_basic(text: str) -> bool:
         return False
 
 
-def _address_starts(text: str) -> Iterator[int]:
+def _starts_of(*words: bytes) -> Callable[[Look], list[int]]:
+    """Return what finds where one of ``words`` stands, in any case, of which none holds another."""
+
+    def starts(look: Look) -> list[int]:
+        found = []
+        for word in words:
+            at = look.low.find(word)
+            while at >= 0:
+                found.append(at)
+                at = look.low.find(word, at + 1)
+        return sorted(found)
+
+    return starts
+
+
+def _address_starts(look: Look) -> Iterator[int]:
     """Yield where the name before each ``@`` begins, also behind an escape as in ``\\nname@``."""
+    text = look.text
     at = text.find("@")
     while at >= 0:
         start = at
@@ -214,15 +236,17 @@ DETECTORS: tuple[Detector, ...] = (
         SECRET,
         "low",
         (b"bearer ",),
-        re.compile(r"(?i:\bbearer) {1,4}(?P<secret>[\w.~+/-]{8,}+=*+)"),
+        re.compile(r"\b(?ai:bearer) {1,4}(?P<secret>[\w.~+/-]{8,}+=*+)"),
         _is_bearer,
+        starts=_starts_of(b"bearer "),
     ),
     Detector(
         SECRET,
         "low",
         (b"basic ",),
-        re.compile(r"(?i:\bbasic) {1,4}(?P<secret>[A-Za-z0-9+/]{8,}+={0,2})"),
+        re.compile(r"\b(?ai:basic) {1,4}(?P<secret>[A-Za-z0-9+/]{8,}+={0,2})"),
         _is_basic,
+        starts=_starts_of(b"basic "),
     ),
     Detector(
         SECRET,
@@ -240,7 +264,7 @@ DETECTORS: tuple[Detector, ...] = (
         "low",
         FLAGS,
         re.compile(
-            r"(?<!\S)--(?:[a-z]{1,20}-){0,3}(?:password|passwd|secret|token|api-key) [\"']?"
+            r"--(?<!\S--)(?:[a-z]{1,20}-){0,3}(?:password|passwd|secret|token|api-key) [\"']?"
             r"(?P<secret>[^\s\"'<>$\[{-][^\s\"']{3,})"
         ),
         _is_no_word,
@@ -250,8 +274,9 @@ DETECTORS: tuple[Detector, ...] = (
         SECRET,
         "low",
         (b"identified by ", b"with password "),
-        re.compile(r"(?i:\b(?:identified by|with password)) '(?P<secret>[^'\n]{1,200})'"),
+        re.compile(r"\b(?ai:identified by|with password) '(?P<secret>[^'\n]{1,200})'"),
         crosses=True,
+        starts=_starts_of(b"identified by ", b"with password "),
     ),
     Detector(
         "email",

@@ -29,7 +29,7 @@ _LEAST_CHANGES = 0.42
 _DEEPEST = 40
 _MOST_SEPARATORS = 5
 _SPEAKS = re.compile(
-    r"(?i)(?:pass(?:word|phrase|wd)|secret|credential|token|(?:api|access|private|signing|auth)"
+    r"(?ai:pass(?:word|phrase|wd)|secret|credential|token|(?:api|access|private|signing|auth)"
     r"[ _-]?key)[^\n]{0,24}\Z"
 )
 _BEFORE = frozenset("\0\ufeff \t\n\r\"'`=:(,;[{<>|")
@@ -41,13 +41,20 @@ _LABELS = (
 _DIGEST_SIZES = frozenset({27, 43, 46})
 """Letters of base64 of SHA-1 and SHA-256, and of base58 of the latter with its name."""
 _TELLS_DIGEST = re.compile(
-    r"(?i)(?:sha[-_]?(?:1|256)|digest|checksum|integrity|hash|fingerprint|ipfs|cid)\W{0,4}\Z"
+    r"(?ai:sha[-_]?(?:1|256)|digest|checksum|integrity|hash|fingerprint|ipfs|cid)\W{0,4}\Z"
 )
 _DIGITS = frozenset("0123456789")
 
 
-def is_random_word(text: str, begin: int, end: int) -> bool:
-    """Say whether the word of base64 that stands there is a secret by its letters."""
+def is_random_word(text: str, begin: int, end: int, *, many: bool = False) -> bool:
+    """Say whether the word of base64 that stands there is a secret by its letters.
+
+    Args:
+        text: The text.
+        begin: Where it begins.
+        end: Where it ends.
+        many: Whether the lines of ``text`` may be texts of their own.
+    """
     if end - begin > LONGEST:
         return False
     if begin > 0 and text[begin - 1] == "\\" and text[begin] in "nrt":
@@ -60,8 +67,10 @@ def is_random_word(text: str, begin: int, end: int) -> bool:
         return False
     if text[max(0, begin - 7) : begin].endswith(_LABELS) or body.startswith(_LABELS):
         return False
-    if len(body) in _DIGEST_SIZES and _TELLS_DIGEST.search(text[max(0, begin - 32) : begin]):
-        return False
+    if len(body) in _DIGEST_SIZES:
+        before = text[max(0, begin - 32) : begin]
+        if _TELLS_DIGEST.search(before.rpartition("\n")[2] if many else before):
+            return False
     return _is_random(body, named=named)
 
 

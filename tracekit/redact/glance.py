@@ -46,6 +46,10 @@ _INSTEAD: Mapping[bytes, str] = {
 _DIGITS = b"0" * 15
 _EACH, _PATIENCE = 300, 300_000
 """What looking at a value costs the detectors, in characters; and what making an automaton does."""
+_LARGE = 1 << 12
+_SAMPLES, _SAMPLE = 4, 96
+_RANDOM = 0.88
+"""Of three letters that follow each other so many are seen once only; in words two in three are."""
 _OPENING = r'\A[^"]*"(?:[^"]*"[^"]*")*'
 """All before a text, its first quote included: there is no escape anywhere."""
 
@@ -75,6 +79,8 @@ class Glance:
             known: Secrets learnt elsewhere.
         """
         if known and not self._builtin:  # they may stand there encoded
+            return False
+        if len(data) > _LARGE and _is_random(data):
             return False
         text = data.decode()
         if "\\" in text:
@@ -123,6 +129,17 @@ class Glance:
         else:
             self._other = sees
         return sees
+
+
+def _is_random(data: bytes) -> bool:
+    """Whether a large value seems to be of random letters, which cost an automaton most.
+
+    It remembers what it has seen of a language, and the next random letters are always new to it:
+    the detectors are quicker then.
+    """
+    step = len(data) // _SAMPLES
+    sample = b"".join([data[at : at + _SAMPLE] for at in range(step // 2, len(data), step)])
+    return len(set(zip(sample, sample[1:], sample[2:], strict=False))) > _RANDOM * len(sample)
 
 
 def _doubts(_text: str) -> bool:

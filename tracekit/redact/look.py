@@ -114,6 +114,8 @@ class Look:
             return True
         if b"AA00" in self.shape:
             return True
+        if b"?" in raw and b"+0" in self.shape:  # whose other digits may be of any script
+            return True
         return _MANY_DIGITS in self.shape.translate(None, _BETWEEN_DIGITS)
 
 

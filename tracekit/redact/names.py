@@ -60,6 +60,7 @@ _NO_SECRET_TOKEN = frozenset(
     )
 )
 _MOST_SAID = 6
+_LONGEST = 120
 _PATH_STEP = re.compile(
     r"""\.(?P<name>[^\W\d][\w-]*) | \[(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\]
         | \[(?P<index>\d+)\] | (?P<any>\.\*|\[\*\])""",
@@ -73,10 +74,14 @@ def secret_endings() -> frozenset[str]:
     return frozenset((*_ENDS, *_EXACT, *_LAST, *_HEADERS, "pass", "token", *tokens))
 
 
-@lru_cache(maxsize=8192)
 def name_class(name: str) -> NameClass | None:
-    """Say what kind of secret a field of this name holds, if any."""
-    words = [word.lower() for word in _WORD.findall(name[-120:])]
+    """Say what kind of secret a field of this name holds, if any; of a long one its end says it."""
+    return _class_of(name[-_LONGEST:])  # no more of it is kept in memory
+
+
+@lru_cache(maxsize=8192)
+def _class_of(name: str) -> NameClass | None:
+    words = [word.lower() for word in _WORD.findall(name)]
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in TAILS):
         words.pop()
     if not words or words[0] in _COUNTS:

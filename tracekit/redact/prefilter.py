@@ -1,9 +1,10 @@
 """Whether a value can hold a secret at all, asked of all its texts at once.
 
 The one idea: join the texts into one, a line each, and let the detectors look at that. None of them
-sees across the end of a line what it would not see at the end of a text, so what is not found there
-is in none of the texts. It errs to one side only: where nothing is found, the redactor changes
-nothing; what is not understood here may hold a secret.
+takes for harmless in a line what it would not as a text of its own, so what is not found there is
+in none of the texts: what tells of a digest counts only where it stands in the same line. It errs
+to one side only: where nothing is found, the redactor changes nothing; what is not understood here
+may hold a secret.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tracekit.redact.detectors import DETECTORS, find_forms, find_random
 from tracekit.redact.encoded import MOST_LAYERS, layers
 from tracekit.redact.look import Look
 from tracekit.redact.names import name_class
+from tracekit.redact.repeated import repeats_a_key
 from tracekit.redact.tokens import find_tokens
 
 _MOST_KEYS = 4096
@@ -101,14 +103,16 @@ def _may_hold_a_secret(
             return True
         if look.long and next(find_tokens(look), None) is not None:
             return True
-        if names_secret(look) or (look.mixed and next(find_random(look), None) is not None):
+        if names_secret(look):
+            return True
+        if look.mixed and next(find_random(look, many=True), None) is not None:
             return True
     if layer and any(secret in joined for secret in known):
         return True
     if layer == MOST_LAYERS or not (look.mixed or look.ids or b"%" in look.raw):
         return False
     return any(
-        one.codec == "binary"
+        (one.codec == "binary" and detectors)
         or _may_hold_a_secret(one.text, known, detectors=detectors, layer=layer + 1)
         for one in layers(look)
     )
@@ -116,7 +120,7 @@ def _may_hold_a_secret(
 
 def _names_one(texts: Iterable[str]) -> bool:
     """Whether a text is the name of a secret, whose value may stand beside it."""
-    return any(len(text) <= _LONGEST_KEY and name_class(text) is not None for text in texts)
+    return any(name_class(text) is not None for text in texts)
 
 
 def _may_hold_a_card(plain: Plain) -> bool:
@@ -136,12 +140,13 @@ def _with_nested(contents: Contents) -> list[Contents] | None:
             if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
                 continue
             try:
-                inner = look_through(orjson.loads(text))
+                value = orjson.loads(text)
             except orjson.JSONDecodeError:
                 if _is_json(text):
                     return None
                 continue
-            if inner is None or len(parts) > _MOST_NESTED:
+            inner = look_through(value)
+            if inner is None or len(parts) > _MOST_NESTED or repeats_a_key(text, value):
                 return None
             parts.append(inner)
     return parts

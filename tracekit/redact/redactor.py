@@ -12,7 +12,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from operator import is_not
+from typing import TYPE_CHECKING
 
 from tracekit.interruption import pass_on
 from tracekit.redact.base64text import read_base64, write_base64
@@ -32,6 +33,7 @@ from tracekit.redact.placeholders import (
     placeholder_kind,
 )
 from tracekit.redact.prefilter import Prefilter
+from tracekit.redact.repeated import Repeated, read_all
 from tracekit.redact.respelling import respell
 from tracekit.redact.rules import Rules
 from tracekit.redact.schemas import is_schema
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from tracekit.canonical import JsonValue
     from tracekit.canonical.plain import Plain
 
-_SCHEME = re.compile(r"(?i:bearer|basic|token|digest|apikey) +")
+_SCHEME = re.compile(r"(?ai:bearer|basic|token|digest|apikey) +")
 _MASKS = re.compile(r"\**|__REDACTED__|\[REDACTED\]|<fully masked.*>")
 
 
@@ -234,16 +236,30 @@ class _Walk:
             return value
         if isinstance(value, dict):
             return self._object(value, secret=secret)
+        if isinstance(value, Repeated):
+            return self._repeated(value, secret=secret)
         if isinstance(value, list):
             return self._array(value, secret=secret)
         return self._number(value, secret=secret)
 
-    def _object(self, value: dict[str, JsonValue], *, secret: bool) -> dict[str, JsonValue]:
+    def _repeated(self, value: Repeated, *, secret: bool) -> JsonValue:
+        """Redact an object that has a key more than once: its parts stand at one place."""
+        told = value.told() if self._rules.builtin else (None,) * len(value)
+        parts: list[JsonValue] = [
+            self._object(part, secret=secret, told=one)
+            for part, one in zip(value, told, strict=True)
+        ]
+        return parts if any(map(is_not, parts, value)) else value
+
+    def _object(
+        self, value: dict[str, JsonValue], *, secret: bool, told: tuple[str, str] | None = None
+    ) -> dict[str, JsonValue]:
         if secret and value.keys() == {"$bytes"}:
             return self._bytes(value)
         result: dict[str, JsonValue] = {}
         changed = False
-        told = named_value(value) if self._rules.builtin else None
+        if told is None and self._rules.builtin:
+            told = named_value(value)
         for name, item in value.items():
             key = self._key(name, result)
             said = told[1] if told is not None and told[0] == name else name
@@ -343,7 +359,7 @@ class _Walk:
         return result
 
     def _number(self, value: int | float, *, secret: bool) -> int | float:
-        if isinstance(value, int) and is_card(text := str(value)):
+        if isinstance(value, int) and self._rules.builtin and is_card(text := str(value)):
             if placeholder_kind(text) is not None:
                 return value
             self._note("card")
@@ -360,7 +376,7 @@ class _Walk:
         if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
             return None
         try:
-            value: Any = json.loads(text)
+            value = read_all(text)
             new = self.value(value, secret=secret)
         except (ValueError, RecursionError):
             return None

@@ -12,13 +12,10 @@ _SCALAR = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*"|[^\s{}\[\],:"]++')
 
 def respell(text: str, old: Any, new: Any) -> str:
     """Return the JSON text of ``new``, spelt as ``text`` spells ``old`` of the same shape."""
-    pairs = list(zip(_scalars(old), _scalars(new), strict=True))
-    tokens = list(_SCALAR.finditer(text))
-    if len(tokens) != len(pairs):  # a key stands twice; the parsed value has the last one only
-        return json.dumps(new, ensure_ascii=False)
+    tokens = _SCALAR.finditer(text)
     parts: list[str] = []
     position = 0
-    for token, (before, after) in zip(tokens, pairs, strict=True):
+    for token, before, after in zip(tokens, _scalars(old), _scalars(new), strict=True):
         parts.append(text[position : token.start()])
         unchanged = before is after or before == after
         parts.append(token[0] if unchanged else json.dumps(after, ensure_ascii=False))

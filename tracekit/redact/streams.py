@@ -7,13 +7,13 @@ goes to the first item that held a part of it, the others lose theirs. No item c
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracekit.redact.base64text import read_base64, write_base64
 from tracekit.redact.borders import is_running_text
+from tracekit.redact.repeated import Repeated, read_all
 from tracekit.redact.respelling import respell
 
 if TYPE_CHECKING:
@@ -143,10 +143,12 @@ def _line(root: list[Any], index: int) -> _Line | None:
     if match is None:
         return None
     try:
-        old = json.loads(text[match.end() :])
+        old = read_all(text[match.end() :])
     except (ValueError, RecursionError):
         return None
-    return _Line(index, text, match.end(), old, _copied(old)) if isinstance(old, dict) else None
+    if not isinstance(old, dict | Repeated):
+        return None
+    return _Line(index, text, match.end(), old, _copied(old))
 
 
 def _lane(value: dict[str, Any]) -> Iterator[tuple[str, object]]:
