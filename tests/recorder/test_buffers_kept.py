@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import tracekit
 from tests.recorder.record_kit import recording
 from tracekit.canonical import decode, encode
+from tracekit.redact import KeyedTagger, Redactor, Rules
 
 
 @pytest.mark.parametrize(
@@ -40,9 +42,48 @@ def test_what_is_left_to_read_tells_buffers_apart() -> None:
     assert len({str(encode(buffer).value) for buffer in (whole, partly, other)}) == 3
 
 
-def test_a_view_of_bytes_comes_back() -> None:
-    kept = encode(memoryview(b"abcdef")[1::2])
-    assert decode(kept) == memoryview(b"bdf")
+@pytest.mark.parametrize("newline", ["\n", "", "\r\n", "\r", None])
+def test_a_text_buffer_comes_back_with_what_it_takes_for_the_end_of_a_line(newline: Any) -> None:
+    buffer = io.StringIO("a\rb\r\nc\n", newline=newline)
+    buffer.write("x\n")
+    again: Any = decode(encode(buffer))
+    for one in (buffer, again):
+        one.write("y\n")
+        one.seek(0)
+    assert again.readlines() == buffer.readlines()
+    assert again.getvalue() == buffer.getvalue()
+
+
+@pytest.mark.parametrize("make", [io.BytesIO, io.StringIO])
+def test_a_buffer_comes_back_with_the_attributes_that_it_was_given(make: Any) -> None:
+    buffer = make()
+    buffer.name, buffer.pages = "report.csv", (1, 2)
+    again: Any = decode(encode({"file": buffer}))
+    assert vars(again["file"]) == {"name": "report.csv", "pages": (1, 2)}
+    buffer.itself = buffer
+    assert not encode(buffer).replayable
+
+
+def test_a_place_behind_the_end_and_a_place_in_what_is_redacted_come_back() -> None:
+    buffer = io.BytesIO(b"a secret")
+    buffer.seek(99)
+    again: Any = decode(encode(buffer))
+    assert again.tell() == 99
+    buffer.seek(4)
+    own = Redactor(Rules.from_user(["customer"]), KeyedTagger(b"k" * 20))
+    kept = encode({"customer": buffer})
+    hidden = replace(kept, value=own.redact(kept.value).value)
+    found: Any = decode(hidden)
+    assert found["customer"].tell() == 4
+    assert b"secret" not in found["customer"].getvalue().removeprefix(b"redacted-secret-")
+
+
+def test_a_view_of_bytes_comes_back_and_can_be_written_to_where_it_could() -> None:
+    assert decode(encode(memoryview(b"abcdef")[1::2])) == memoryview(b"bdf")
+    for content in (b"abc", bytearray(b"abc")):
+        again: Any = decode(encode([memoryview(content)]))
+        assert again[0] == memoryview(content)
+        assert again[0].readonly == memoryview(content).readonly
 
 
 def test_a_buffer_that_is_closed_or_more_than_one_is_described() -> None:
