@@ -13,13 +13,11 @@ from replay.diff.model import Action, Divergence, Outcome
 from replay.diff.render import render
 from tracekit.canonical import JsonValue, canonical_bytes, digest_bytes
 from tracekit.jsontree import Difference
+from tracekit.limits import cut_mark
 
 FORMAT = "tracekit-diff/1"
 LARGEST = 65_536
 """Of a value that is longer as JSON, only the beginning stands in the JSON form."""
-CUT = "tracekit.cut"
-"""The one name in an object that stands for such a value."""
-_BEGINNING = 1_000
 
 
 @dataclass(frozen=True)
@@ -128,12 +126,12 @@ def _bounded(value: JsonValue) -> JsonValue:
         return value
     if isinstance(value, dict):
         members: dict[str, JsonValue] = {
-            name: inner if (own := _large(inner)) is None else _beginning(own)
+            name: inner if (own := _large(inner)) is None else cut_mark(own, digest_bytes(own))
             for name, inner in value.items()
         }
         if _large(members) is None:
             return members
-    return _beginning(data)
+    return cut_mark(data, digest_bytes(data))
 
 
 def _large(value: JsonValue) -> bytes | None:
@@ -142,8 +140,3 @@ def _large(value: JsonValue) -> bytes | None:
         return None
     data = canonical_bytes(value)
     return data if len(data) > LARGEST else None
-
-
-def _beginning(data: bytes) -> JsonValue:
-    begins = data[:_BEGINNING].decode(errors="ignore")
-    return {CUT: {"bytes": len(data), "digest": digest_bytes(data), "begins": begins}}
