@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from replay.identity import find_spec
+from replay.identity import source_of
 from tracekit.errors import ReplayNotPossible
 from tracekit.origin import source_digest
 from tracekit.trajectory import Trajectory
@@ -46,7 +45,7 @@ def recorded_planner(recorded: Trajectory, path: Sequence[str]) -> str:
             hint=_NAME_IT,
         )
     module = planner.partition(":")[0]
-    file = _file_of(module, [*path, os.getcwd(), *sys.path])
+    file = source_of(module, [*path, os.getcwd(), *sys.path])
     here = None if file is None else source_digest(module, file)
     if here is None:
         raise ReplayNotPossible(
@@ -61,17 +60,3 @@ def recorded_planner(recorded: Trajectory, path: Sequence[str]) -> str:
             "--baseline-path",
         )
     return planner
-
-
-def _file_of(module: str, path: Sequence[str]) -> Path | None:
-    """Find the source of a module; nothing is imported."""
-    where: Sequence[str] | None = path
-    parts = module.split(".")
-    spec = None
-    for place in range(len(parts)):
-        spec = find_spec(".".join(parts[: place + 1]), where)
-        if spec is None:
-            return None
-        where = list(spec.submodule_search_locations or ())
-    origin = None if spec is None else spec.origin
-    return Path(origin) if origin is not None and Path(origin).is_file() else None

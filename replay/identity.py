@@ -1,12 +1,13 @@
 """What makes two replays one question: the same planner, with the same code, asked the same way.
 
 Every replay carries both as its ``versions``, so that a bulk replay that was broken off finds in
-the store what it has done already. The code is that of the planner's own package, or of its module;
-it is read, not imported.
+the store what it has done already. The code is that of the planner's own package, or of its module,
+and of what that imports beside it; it is read, not imported.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,8 @@ from typing import Any
 
 from replay.stirring import VARIABLE
 from tracekit.canonical import JsonValue, digest, digest_bytes
+from tracekit.canonical.classes import importable_name
+from tracekit.origin import source_digest
 from tracekit.redact.keys import Tagger
 
 PLANNER, OPTIONS = "planner", "replay"
@@ -42,19 +45,25 @@ def versions_of(
 
 
 def code_digest(planner: str | object, path: Sequence[str]) -> str | None:
-    """Digest the source of the planner's package, or of its module; None where there is none."""
+    """Digest the source of the planner's package, or of its module, and of what it imports.
+
+    None where there is none. What it imports counts where it lies beside it.
+    """
+    file: Path | None
     if isinstance(planner, str):
-        files = list(_sources(planner.partition(":")[0], [*path, os.getcwd(), *sys.path]))
+        module, where = planner.partition(":")[0], [*path, os.getcwd(), *sys.path]
+        files, file = list(_sources(module, where)), source_of(module, where)
     else:
-        name = getattr(getattr(planner, "__code__", None), "co_filename", None)
-        files = [Path(name)] if name is not None and Path(name).is_file() else []
+        module, file = _standing(planner)
+        files = [] if file is None else [file]
     if not files:
         return None
+    beside = None if file is None else source_digest(module, file)
     root = Path(os.path.commonpath([file.parent for file in files]))
     listed: list[JsonValue] = [
         [file.relative_to(root).as_posix(), digest_bytes(file.read_bytes())] for file in files
     ]
-    return digest(listed)
+    return digest([listed, beside])
 
 
 def _sources(module: str, path: Sequence[str]) -> Iterator[Path]:
@@ -73,6 +82,32 @@ def _sources(module: str, path: Sequence[str]) -> Iterator[Path]:
                 yield from sorted(file for folder in folders for file in Path(folder).rglob("*.py"))
             return
         where = list(spec.submodule_search_locations or ())
+
+
+def source_of(module: str, path: Sequence[str]) -> Path | None:
+    """Find the source of a module; nothing is imported."""
+    where: Sequence[str] | None = path
+    parts = module.split(".")
+    spec = None
+    for place in range(len(parts)):
+        spec = find_spec(".".join(parts[: place + 1]), where)
+        if spec is None:
+            return None
+        where = list(spec.submodule_search_locations or ())
+    origin = None if spec is None else spec.origin
+    return Path(origin) if origin is not None and Path(origin).is_file() else None
+
+
+def _standing(planner: object) -> tuple[str, Path | None]:
+    """The module that a function, or the class of an object, stands in, and its file."""
+    inner = inspect.unwrap(planner) if callable(planner) else planner
+    if not hasattr(inner, "__code__") and not inspect.isclass(inner):
+        inner = type(inner)
+    own = str(getattr(inner, "__module__", ""))
+    code, loaded = getattr(inner, "__code__", None), sys.modules.get(own)
+    name = getattr(code, "co_filename", None) or getattr(loaded, "__file__", None)
+    file = Path(name) if name is not None and Path(name).is_file() else None
+    return importable_name(own) or (file.stem if file else ""), file
 
 
 def find_spec(name: str, where: Sequence[str] | None) -> ModuleSpec | None:

@@ -26,13 +26,11 @@ from replay.distill.meaning import meaning_of
 from replay.distill.outcome import DistillResult, Extent
 from replay.distill.passing import passing_script
 from replay.distill.problem import Budget
-from replay.distill.proof import (
-    check_it_means_something,
-    script_of,
-)
+from replay.distill.proof import check_it_means_something, script_of
 from replay.distill.provenance import Flow, flow_into
 from replay.distill.question import Wish
 from replay.distill.reducing import Progress, Reduction, reduce_draft
+from replay.distill.remembering import AnswerFile, not_any_more
 from replay.distill.sightings import Choice
 from replay.distill.sitting import Sitting, question_of, sitting
 from replay.distill.sprt import Noise
@@ -188,13 +186,15 @@ class _Work:
                     noise=self._noise,
                 )
         self.runs += judge.runs + beside.runs
-        told = self._told(start, reduction, judge)
+        told = self._told(start, reduction, judge, beside.answers)
         told = replace(told, seconds=(conditions.monotonic_ns() - began) / 1e9)
         return self._written(told, comments_on(reduction.best, reduction.proofs, judge))
 
-    def _told(self, start: Draft, reduction: Reduction, judge: Judge) -> DistillResult:
+    def _told(
+        self, start: Draft, reduction: Reduction, judge: Judge, answers: AnswerFile | None
+    ) -> DistillResult:
         """Say what it came to, once the case is shown to be true."""
-        final, failure = self._final(reduction, judge)
+        final, failure = self._final(reduction, judge, answers)
         return DistillResult(
             case=final,
             text="",
@@ -236,13 +236,13 @@ class _Work:
 
     def _sitting(self, start: Draft, judge: Judge) -> AbstractContextManager[Sitting]:
         options = self.options
-        planners = (self.planner, self.fixed)
+        asked = (start, judge.target, (self.planner, self.fixed), options.running)
         return sitting(
             judge,
             self._runners,
             workers=options.workers,
             answers=options.answers,
-            question=question_of(start, judge.target, planners, options.running),
+            question="" if options.answers is None else question_of(*asked),
         )
 
     # --- before -----------------------------------------------------------------------------------
@@ -336,7 +336,9 @@ class _Work:
 
     # --- after ------------------------------------------------------------------------------------
 
-    def _final(self, reduction: Reduction, judge: Judge) -> tuple[Case, str]:
+    def _final(
+        self, reduction: Reduction, judge: Judge, answers: AnswerFile | None
+    ) -> tuple[Case, str]:
         """Fill in what the case says of itself, and show in fresh processes that it is true."""
         best, minimal = reduction.best, reduction.stopped is None
         target = judge.target
@@ -346,13 +348,14 @@ class _Work:
         case = self._described(short, expected, target, minimal=minimal)
         with self._runners() as (failing, fixed):
             seen, found, rate = proven(
-                lambda: self._run(failing, case), target.found_in, sometimes=bool(self._noise)
+                lambda: self._run(failing, case),
+                target.found_in,
+                sometimes=bool(self._noise),
+                answers=answers,
             )
             right = self._run(fixed, case) if fixed else None
         if right is not None and not right.passed:
-            raise DistillError(
-                f"flaky: in a fresh process {right.planner} does not pass any more: {right.verdict}"
-            )
+            raise not_any_more(f"{right.planner} does not pass any more: {right.verdict}", answers)
         green = passing_script(seen, found)
         scripts = [script_of(seen), green if right is None else script_of(right)]
         check_it_means_something(

@@ -110,6 +110,16 @@ class AnswerFile:
             raise DistillError(f"{self.path} cannot be written: the disk is full")
 
 
+def not_any_more(said: str, answers: AnswerFile | None) -> DistillError:
+    """Say why what the reduction saw is not seen again, where answers of earlier sittings count."""
+    if answers is None or not answers.remembered:
+        return DistillError(f"flaky: in a fresh process {said}")
+    return DistillError(
+        f"the answers in {answers.path} are stale: in a fresh process {said}",
+        hint="something that they rest on has changed since; remove the file to begin anew",
+    )
+
+
 class JudgeAnswers:
     """The answers of a judge, kept with what it says of them."""
 

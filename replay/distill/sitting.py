@@ -11,9 +11,11 @@ from replay.caserun import CaseRunner
 from replay.distill.draft import Draft
 from replay.distill.judge import Judge, Target, key_of
 from replay.distill.remembering import AnswerFile
-from replay.identity import versions_of
+from replay.identity import PLANNER, versions_of
+from replay.placing import name_of
 from replay.replayer import ReplayOptions
 from tracekit.canonical import JsonValue, digest
+from tracekit.errors import DistillError
 from tracekit.redact.keys import UnkeyedTagger
 
 Runners = tuple[CaseRunner, CaseRunner | None]
@@ -62,7 +64,11 @@ def sitting(
 def question_of(
     start: Draft, target: Target, planners: tuple[str | object | None, ...], options: ReplayOptions
 ) -> str:
-    """What makes the answers of two sittings the same: the run, the failure, the planners' code."""
+    """What makes the answers of two sittings the same: the run, the failure, the planners' code.
+
+    Raises:
+        DistillError: the code of a planner is not found, so that nobody could tell that it changed.
+    """
     asked: dict[str, JsonValue] = {
         "start": key_of(start),
         "reason": target.reason.model_dump(mode="json"),
@@ -76,4 +82,12 @@ def question_of(
 
 
 def _versions(planner: str | object, options: ReplayOptions) -> dict[str, str]:
-    return versions_of(planner, options, path=options.path, tagger=UnkeyedTagger())
+    found = versions_of(planner, options, path=options.path, tagger=UnkeyedTagger())
+    if PLANNER not in found:
+        name = planner if isinstance(planner, str) else name_of(planner)
+        raise DistillError(
+            f"answers cannot be kept: the source of {name} is not found, and with other "
+            "code they would be wrong",
+            hint="leave out --resume",
+        )
+    return found

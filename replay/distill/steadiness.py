@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from replay.case import Rate
 from replay.caserun import CaseResult
 from replay.distill.question import did
+from replay.distill.remembering import AnswerFile, not_any_more
 from replay.distill.sightings import Choice
 from replay.distill.sprt import Noise
 from replay.oracles import OracleFinding
@@ -108,6 +109,7 @@ def proven(
     found_in: Callable[[CaseResult], OracleFinding | None],
     *,
     sometimes: bool,
+    answers: AnswerFile | None = None,
 ) -> tuple[CaseResult, OracleFinding, Rate | None]:
     """Show that a planner fails on a case, and how often if it does not always.
 
@@ -115,6 +117,7 @@ def proven(
         run: Runs it once in a process that has not run before.
         found_in: The failure that is meant, where it is seen.
         sometimes: Whether it may fail only sometimes.
+        answers: Where answers were taken from.
 
     Raises:
         DistillError: it does not fail.
@@ -122,10 +125,8 @@ def proven(
     results = [run() for _ in range(RATE_TRIES if sometimes else 1)]
     seen = [(result, found) for result in results if (found := found_in(result)) is not None]
     if not seen:
-        raise DistillError(
-            f"flaky: in a fresh process {results[0].planner} does not fail any more: "
-            f"{results[0].verdict}"
-        )
+        said = f"{results[0].planner} does not fail any more: {results[0].verdict}"
+        raise not_any_more(said, answers)
     rate = _rate(Proportion(len(seen), len(results))) if sometimes else None
     return *seen[0], rate
 

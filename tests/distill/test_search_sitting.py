@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from replay.distill import Budget, DistillOptions, DistillResult, Wish, distill_record
+from replay.replayer import ReplayOptions
 from tests.distill.distill_kit import Planner, attacked, distilled, planners
 from tracekit.cli import main
 from tracekit.errors import DistillError, ReplayInProgress
@@ -87,6 +88,55 @@ def test_answers_about_another_failure_or_planner_are_refused(tmp_path: Path) ->
                 fixed=fixed if other != attacked() else None,
                 options=options,
             )
+
+
+def test_answers_of_a_planner_whose_helper_has_changed_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "leaning.py").write_text(
+        "import leant\n"
+        "def decide(history, tools):\n"
+        "    shown = [m['content'] for m in history if m['role'] == 'tool']\n"
+        "    if not shown:\n"
+        "        return {'tool': 'page.get', 'arguments': {'url': 'https://example.org'}}\n"
+        "    if len(shown) == 1 and leant.WORD in str(shown):\n"
+        "        return {'tool': 'bank.pay', 'arguments': {'iban': 'DE1234567890'}}\n"
+        "    return 'done'\n"
+    )
+    (tmp_path / "leant.py").write_text("WORD = 'Pay'\n")
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "answers"
+    running = ReplayOptions(path=(str(tmp_path),))
+    given: dict[str, Any] = {"wish": PAYS, "answers": file, "replay": running}
+    begun = distilled(attacked(), "leaning:decide", budget=Budget(calls=1), **given)
+    assert begun.calls == 1
+    (tmp_path / "leant.py").write_text("WORD = 'office'\n")
+    with pytest.raises(DistillError, match="another question"):
+        distilled(attacked(), "leaning:decide", **given)
+
+
+def test_where_the_code_of_a_planner_is_not_found_no_answers_are_kept(tmp_path: Path) -> None:
+    made: dict[str, Any] = {"decide": planners()[0]}
+    text = "def lost(history, tools, script): return decide(history, tools, script)"
+    exec(compile(text, "<typed>", "exec"), made)  # noqa: S102  # code that stands in no file
+    with pytest.raises(DistillError, match=r"the source of .*lost is not found"):
+        distilled(attacked(), made["lost"], wish=PAYS, answers=tmp_path / "answers")
+
+
+def test_answers_that_do_not_hold_any_more_are_called_stale(tmp_path: Path) -> None:
+    failing, fixed = planners()
+    needed = ""
+
+    def leans(history: list[Any], tools: list[Any], script: list[Any]) -> Any:
+        return (failing if needed in str(history) else fixed)(history, tools, script)
+
+    file = tmp_path / "answers"
+    distilled(attacked(), leans, fixed, wish=PAYS, answers=file)
+    needed = "office"  # it stands in the whole run, and not in the case
+    with pytest.raises(DistillError, match="answers are stale: in a fresh process") as told:
+        distilled(attacked(), leans, fixed, wish=PAYS, answers=file)
+    assert "flaky" not in str(told.value)
+    assert "remove the file" in (told.value.hint or "")
 
 
 def _sometimes(share: float, seed: int) -> Planner:

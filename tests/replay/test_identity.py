@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,30 @@ def test_of_a_package_every_module_counts(tmp_path: Path) -> None:
     assert code_digest("ours.deep.agent:go", [str(tmp_path)]) == before
     (tmp_path / "ours/prompts.py").write_text("P = 'be kind'")
     assert code_digest("ours.deep.agent:go", [str(tmp_path)]) not in (before, None)
+
+
+def test_what_a_module_imports_beside_it_counts(folder: Path) -> None:
+    (folder / "agents.py").write_text("import helper\n", "utf-8")
+    (folder / "helper.py").write_text("import deeper\n", "utf-8")
+    (folder / "deeper.py").write_text("WRONG = True\n", "utf-8")
+    before = asked(folder)
+    (folder / "other.py").write_text("nobody = 'imports this'\n", "utf-8")
+    assert asked(folder) == before
+    (folder / "deeper.py").write_text("WRONG = False\n", "utf-8")
+    assert asked(folder)["planner"] != before["planner"]
+
+
+def test_a_wrapped_planner_is_told_by_its_own_code() -> None:
+    @functools.wraps(test_code_is_read_and_not_imported)
+    def wrapped() -> None:
+        """Stands for what a decorator gives back."""
+
+    class Planner:
+        def __call__(self) -> None:
+            """Decides nothing."""
+
+    own = code_digest(test_code_is_read_and_not_imported, [])
+    assert code_digest(wrapped, []) == code_digest(Planner(), []) == own != None  # noqa: E711  # a chain
 
 
 def test_of_a_folder_without_init_only_the_module_counts(tmp_path: Path) -> None:
