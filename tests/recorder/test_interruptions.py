@@ -281,6 +281,7 @@ def _interrupted_at(turn: int, call: Callable[[], object], kind: type[BaseExcept
             signal.raise_signal(signal.SIGUSR1)
 
     handler, profile = signal.signal(signal.SIGUSR1, over), sys.getprofile()
+    gc.disable()  # what finalisers do is no step of ours
     try:
         try:
             sys.setprofile(step)
@@ -290,6 +291,7 @@ def _interrupted_at(turn: int, call: Callable[[], object], kind: type[BaseExcept
     except kind:
         return ""
     finally:
+        gc.enable()
         signal.signal(signal.SIGUSR1, handler)
     return place
 

@@ -2,8 +2,8 @@
 
 The one idea: unlike an open file they hold all that they will give, so they are data. Looking takes
 nothing out: the place up to which they were read is kept beside the content, and told apart. What
-it takes to rebuild them besides, and that place again, is in the tag, where nothing is redacted. They
-come back as a pickled copy would: which ends of lines a text buffer has met is forgotten.
+it takes to rebuild them besides, and that place again, is in the tag, where nothing is redacted.
+They come back as a pickled copy would: which ends of lines a text buffer has met is forgotten.
 """
 
 from __future__ import annotations
