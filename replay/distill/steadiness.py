@@ -66,11 +66,7 @@ def steadiness(
     results = [run() for _ in range(tries)]
     found = [_finding(result, choice) for result in results]
     if not any(found):
-        raise DistillError(
-            f"{results[0].planner} does not fail so on the whole run "
-            f"({choice.name}): {did(results[0])}",
-            hint="leave the choice out to be shown what is seen",
-        )
+        raise _never(results[0], choice)
     first, told = next((r, f) for r, f in zip(results, found, strict=True) if f is not None)
     alike = len({one.signature for one in found if one is not None}) == 1
     if all(found) and alike and not flaky:
@@ -81,6 +77,13 @@ def steadiness(
         raise _is_flaky(first.planner, often)
     _check_it_is_of_the_run([_finding(empty(), choice) for _ in found], often)
     return _sometimes(first, told, often)
+
+
+def _never(result: CaseResult, choice: Choice) -> DistillError:
+    return DistillError(
+        f"{result.planner} does not fail so on the whole run ({choice.name}): {did(result)}",
+        hint="leave the choice out to be shown what is seen",
+    )
 
 
 def _is_flaky(planner: str, often: Proportion) -> DistillError:
