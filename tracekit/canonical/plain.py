@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from gc import get_referents, is_tracked
 from itertools import takewhile
+from operator import call
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -51,7 +52,7 @@ _REFUSE = (
     | ormsgpack.OPT_PASSTHROUGH_UUID
 )
 """Hand on to a default, of which there is none, so that they are refused."""
-_NO_DEFAULT, _REFUSED, _AS_IS, _BY_KEY = (None,), (_REFUSE,), (_EXACT,), (_SORTED,)
+_NO_DEFAULT, _OPTIONS = (None, None, None), (_REFUSE, _EXACT, _SORTED)
 _is_short = SchemaValidator(core_schema.bytes_schema(max_length=LONG_TEXT)).isinstance_python
 _FLOAT, _BRACE = 0xCB, ord("{")
 _writes_otherwise = SchemaValidator(
@@ -98,10 +99,14 @@ def read_plain(obj: object) -> Plain | None:
     try:
         if (type(obj) is dict or type(obj) is list) and not _fits(obj):
             return None
-        written = _write(obj)
-        if written is None:
-            return None
-        packed, data, canonical = written
+        # One step of the interpreter asks all three in turn, in C: nobody's code runs in between.
+        writing = map(call, (packb, dumps, dumps), (obj, obj, obj), _NO_DEFAULT, _OPTIONS)
+        written = [*takewhile(_is_short, writing)]
+        if len(written) < len(_OPTIONS):
+            if holds_long_text(obj):
+                return None
+            written = [*map(call, (packb, dumps, dumps), (obj, obj, obj), _NO_DEFAULT, _OPTIONS)]
+        packed, data, canonical = written  # the JSON refuses long integers and half characters
         if _FLOAT in packed and (
             _writes_otherwise(data.decode())
             or ((0x7F in packed or 0xFF in packed) and b"null" in data)  # a NaN, maybe
@@ -114,32 +119,9 @@ def read_plain(obj: object) -> Plain | None:
         return Plain(data, canonical)
     except Exception as error:  # noqa: BLE001  # the careful walk says what becomes of it
         below = error.__traceback__
-        while below is not None and below.tb_frame.f_code in _WRITING:
-            below = below.tb_next
-        if below is not None:  # else it was refused: no handler's doing
+        if below is None or below.tb_next is not None:  # else it was refused: no handler's doing
             pass_on(error)
         return None
-
-
-def _write(obj: object) -> tuple[bytes, bytes, bytes] | None:
-    """Write one state of a value: packed, as JSON and with sorted keys; None for a long text in it.
-
-    What is written packed is all that is plain; the JSON refuses long integers and half characters.
-    """
-    one = (obj,)
-    for is_short in (_is_short, bool):
-        # One step of ``zip`` asks all three in turn, in C: nobody else's code runs in between.
-        packed = takewhile(is_short, map(packb, one, _NO_DEFAULT, _REFUSED))
-        data = map(dumps, one, _NO_DEFAULT, _AS_IS)
-        canonical = map(dumps, one, _NO_DEFAULT, _BY_KEY)
-        for written in zip(packed, data, canonical, strict=False):
-            return written
-        if holds_long_text(obj):
-            break
-    return None
-
-
-_WRITING = frozenset((read_plain.__code__, _write.__code__))
 
 
 def _with_canonical(packed: bytes, data: bytes) -> Plain | None:
