@@ -8,7 +8,7 @@ candidate. What flowed must stay what it was, or the call would be another one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from replay.distill import pieces, trees
@@ -95,31 +95,21 @@ def _carrying(draft: Draft, needles: Needles) -> set[str]:
 def _only_lines(draft: Draft, needles: Needles) -> Draft:
     """Keep the fields, and the sentences of their texts, in which a needle stands."""
     for depth in range(1, max((trees.depth_of(s.value) for s in draft.slots()), default=0) + 1):
-        fields = Subtrees(depth)
-        gone = [part for part in fields.parts(draft) if not _field_holds(draft, part, needles)]
-        draft = fields.without(draft, gone)
+        fields = Subtrees(depth, needles)
+        draft = fields.without(draft, _idle(fields.parts(draft), fields.likely(draft)))
     for kind in pieces.SPLITTERS:
-        texts = Texts(kind)
-        gone = [part for part in texts.parts(draft) if not _piece_holds(draft, kind, part, needles)]
-        draft = texts.without(draft, gone)
+        texts = Texts(kind, needles)
+        draft = texts.without(draft, _idle(texts.parts(draft), texts.likely(draft)))
     return draft
 
 
-def _field_holds(draft: Draft, part: object, needles: Needles) -> bool:
-    assert isinstance(part, tuple)
-    place, pointer = part
-    if place[0] != "observation":
-        return True
-    return trees.holds_one_of(jsontree.get(draft.fixture(place[1]).returns, pointer), needles)
+def _idle(parts: Sequence[Hashable], holding: Collection[Hashable]) -> list[Hashable]:
+    """The parts of observations in which nothing stands that flowed.
 
-
-def _piece_holds(draft: Draft, kind: str, part: object, needles: Needles) -> bool:
-    assert isinstance(part, tuple)
-    place, (pointer, at) = part
-    if place[0] != "observation":
-        return True
-    text = jsontree.get(draft.fixture(place[1]).returns, pointer)
-    return trees.holds_one_of(pieces.SPLITTERS[kind](str(text))[at], needles)
+    Each text is split once for all of its parts, so that the cost grows with its length alone.
+    """
+    held = set(holding)
+    return [p for p in parts if isinstance(p, tuple) and p[0][0] == "observation" and p not in held]
 
 
 def _needle(value: JsonValue) -> str | None:

@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.distill import pieces, trees
+from replay.distill.draft import draft_of
 from replay.distill.packed import packed, unpacked
+from replay.distill.provenance import flow_into, slices
+from tests.distill.distill_kit import INSTRUCTION, attacked
 from tracekit.canonical import Encoded, JsonValue, decode, encode
 
 SPLITTERS = pytest.mark.parametrize("split", pieces.SPLITTERS.values(), ids=pieces.SPLITTERS)
@@ -41,6 +44,31 @@ def test_the_pieces_of_a_text_are_the_text(split: Callable[[str], list[str]], te
 )
 def test_sentences_end_where_a_reader_ends_them(text: str, found: list[str]) -> None:
     assert pieces.sentences(text) == found
+
+
+@pytest.mark.parametrize("sentences", [10, 200])
+def test_a_text_is_not_split_again_for_each_of_its_pieces(
+    sentences: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split = dict.fromkeys(pieces.SPLITTERS, 0)
+
+    def counting(kind: str, splitter: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+        def counted(text: str) -> list[str]:
+            split[kind] += len(text)
+            return splitter(text)
+
+        return counted
+
+    page = "Lorem ipsum dolor. " * sentences + INSTRUCTION
+    draft = draft_of(attacked(page), kind="decide")
+    flow = flow_into("bank.pay", {"iban": "DE1234567890"}, draft)
+    for kind, splitter in list(pieces.SPLITTERS.items()):
+        monkeypatch.setitem(pieces.SPLITTERS, kind, counting(kind, splitter))
+
+    _, first, *_ = slices(draft, flow, None)
+
+    assert any(fixture.returns == INSTRUCTION for fixture in first.case.observations)
+    assert max(split.values()) < 20 * len(page)
 
 
 def test_what_is_left_of_a_text_has_no_loose_ends() -> None:
