@@ -18,7 +18,7 @@ from replay.caserun import CaseRunner
 from replay.distill.beginning import whole_run
 from replay.distill.distilling import DistillOptions, distill_record, spec
 from replay.distill.meaning import meaning_of
-from replay.distill.outcome import DistillResult, counted
+from replay.distill.outcome import TERMINATED, DistillResult, counted
 from replay.oracles import OracleFinding
 from replay.replayer import check_replayable
 from tracekit.errors import CaseError, DistillError, TracekitError
@@ -50,6 +50,11 @@ class Group:
         """Whether there is a case for it now."""
         return self.covered_by is not None or self.result is not None
 
+    @property
+    def terminated(self) -> bool:
+        """Whether somebody asked the process to end."""
+        return self.error == TERMINATED or (self.result is not None and self.result.terminated)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the group as JSON."""
         return {
@@ -77,6 +82,11 @@ class Grouped:
     def complete(self) -> bool:
         """Whether each group has a case."""
         return bool(self.groups) and all(group.has_case for group in self.groups)
+
+    @property
+    def terminated(self) -> bool:
+        """Whether somebody asked the process to end."""
+        return any(group.terminated for group in self.groups)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON; ``format`` names the version of its shape."""
@@ -174,11 +184,20 @@ def distill_many(
             pile = piles.setdefault((str(found.signature), found.place), _Pile(found, size))
             pile.add(run_id, found, size)
     covering, remarks = _cases(options.out, spec(planner))
-    groups = []
+    groups: list[Group] = []
     for done, pile in enumerate(sorted(piles.values(), key=lambda pile: -len(pile.runs))):
         tell("groups", done, len(piles))
-        groups.append(_distilled(pile, covering, store, planner, fixed, options))
+        ended = bool(groups) and groups[-1].terminated
+        groups.append(
+            _left(pile) if ended else _distilled(pile, covering, store, planner, fixed, options)
+        )
     return Grouped(failing.planner_name, tuple(groups), undecided, tuple(remarks))
+
+
+def _left(pile: _Pile) -> Group:
+    """A group that nothing was tried for any more."""
+    finding = pile.finding
+    return Group(finding.signature, finding.text, tuple(pile.runs), error=TERMINATED)
 
 
 def _failure(

@@ -9,6 +9,7 @@ from typing import Any
 from replay.case import Case
 
 FORMAT = "tracekit/distill/v1"
+TERMINATED = "it was asked to terminate"
 
 
 def counted(number: int, what: str) -> str:
@@ -64,6 +65,11 @@ class DistillResult:
     stopped: str | None = None
     """Why the reduction ended early, if it did."""
     remarks: tuple[str, ...] = ()
+
+    @property
+    def terminated(self) -> bool:
+        """Whether somebody asked the process to end."""
+        return self.stopped == TERMINATED
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON; ``format`` names the version of its shape."""

@@ -1,7 +1,8 @@
 """The reduction itself: shrinks a draft until it is proved minimal, the budget ends, or the user.
 
 The key that interrupts goes to the planner's processes as well, which may be gone before this one
-hears of it; so it is noted when it comes, and what goes wrong from then on is taken as its work.
+hears of it; so it is noted when it comes, and what goes wrong from then on is taken as its work. A
+request to terminate, as of ``timeout`` or of a build that is stopped, is an interruption too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from replay.distill.draft import Draft
 from replay.distill.judge import Judge, key_of
 from replay.distill.noisy import reduce_in_doubt
 from replay.distill.order import all_layers, final_layers
+from replay.distill.outcome import TERMINATED
 from replay.distill.parallel import Ahead
 from replay.distill.passes import Proof, reduce
 from replay.distill.problem import Budget, Problem, Spent
@@ -27,6 +29,7 @@ from tracekit import conditions
 
 Progress = Callable[[Problem[Draft]], None]
 _INTERRUPTED = "it was interrupted"
+_FROM_OUTSIDE = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def reduce_draft(
         noise: How often an answer is wrong, for a planner that fails only sometimes.
     """
     judges = (judge, *helpers)
-    with _interruptions(progress) as (interrupted, note), ExitStack() as stack:
+    with _interruptions(progress) as (interruption, note), ExitStack() as stack:
         ahead = stack.enter_context(Ahead(judges)) if helpers and noise is None else None
         problem = _problem(start, judges, budget, note, answers, ahead)
         proofs: tuple[Proof, ...] = ()
@@ -78,11 +81,11 @@ def reduce_draft(
         except (Spent, Undecided) as ended:
             stopped = str(ended)
         except KeyboardInterrupt:
-            stopped = _INTERRUPTED
+            stopped = interruption.name or _INTERRUPTED
         except Exception:
-            if not interrupted.is_set():
+            if interruption.name is None:
                 raise
-            stopped = _INTERRUPTED
+            stopped = interruption.name
     return Reduction(problem.best, proofs, stopped, problem.calls, problem.cached, problem.wasted)
 
 
@@ -121,15 +124,22 @@ def _shrunk(
     return reduce(problem, all_layers(problem.best, flow.needles), singly)
 
 
+@dataclass
+class _Interruption:
+    """What came from outside, if anything did."""
+
+    name: str | None = None
+
+
 @contextmanager
-def _interruptions(progress: Progress | None) -> Iterator[tuple[threading.Event, Progress]]:
+def _interruptions(progress: Progress | None) -> Iterator[tuple[_Interruption, Progress]]:
     """Note when the user interrupts; elsewhere than in the main thread nobody can."""
-    noted = threading.Event()
+    noted = _Interruption()
 
     def tell(problem: Problem[Draft]) -> None:
         if progress is not None:
             progress(problem)
-        if noted.is_set():
+        if noted.name is not None:
             raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
@@ -137,11 +147,14 @@ def _interruptions(progress: Progress | None) -> Iterator[tuple[threading.Event,
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        noted.set()
+        if number == signal.SIGTERM and noted.name == TERMINATED:
+            return  # `timeout` asks twice: the process, and its group
+        noted.name = TERMINATED if number == signal.SIGTERM else _INTERRUPTED
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in _FROM_OUTSIDE}
     try:
         yield noted, tell
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

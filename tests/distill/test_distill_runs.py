@@ -129,8 +129,17 @@ def test_what_cannot_be_done_is_told_in_a_sentence_and_nothing_is_written(
     assert not (tmp_path / "cases").exists()
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGINT, 0, b"stopped early, it was interrupted"),
+        pytest.param(
+            signal.SIGTERM, 143, b"stopped early, it was asked to terminate", id="terminated"
+        ),
+    ],
+)
 def test_interrupted_on_the_terminal_it_writes_the_best_case_so_far(
-    store: Path, tmp_path: Path
+    store: Path, tmp_path: Path, number: int, code: int, said: bytes
 ) -> None:
     """The key goes to the planner's processes as well."""
     command = [sys.executable, "-m", "tracekit", "distill", "--run-id", "agentdyn"]
@@ -144,11 +153,11 @@ def test_interrupted_on_the_terminal_it_writes_the_best_case_so_far(
         seen = b""
         while b"3 candidates" not in seen:
             seen += os.read(leader, 1000)
-        os.killpg(running.pid, signal.SIGINT)
+        os.killpg(running.pid, number)
         out, _ = running.communicate(timeout=120)
     os.close(leader)
-    assert running.returncode == 0, (out, seen)
-    assert b"stopped early, it was interrupted" in out
+    assert running.returncode == code, (out, seen)
+    assert said in out
     (path,) = tmp_path.iterdir()
     assert read_case(path).minimal is False
 

@@ -12,6 +12,8 @@ import click
 from tracekit.cli.options import (
     MISUSE,
     NOTHING,
+    TERMINATED,
+    ending_in_order,
     explained,
     json_option,
     open_for_reading,
@@ -111,13 +113,14 @@ def distill(
     The planner is run on smaller and smaller parts of what the run showed it; nothing is executed.
     What the case is about is said with --forbid, --require, --answer-contains or --expect, or shown
     by a planner (--fixed) or a run (--reference) that does right, or is the one failure that is
-    seen. The result is a file that pytest runs. Interrupted or out of budget, the best case so far
-    is written, marked not minimal.
+    seen. The result is a file that pytest runs. Interrupted, asked to terminate or out of budget,
+    the best case so far is written, marked not minimal.
 
     Where runs are chosen (--since, --failed, --tag ...) instead of named, those that fail for the
     same reason are one incident and get one case, unless the folder holds a case for it already.
 
-    Exits with 0 if there is a case for each failure, 2 if there is none.
+    Exits with 0 if there is a case for each failure, 2 if there is none, 143 if it was asked to
+    terminate (SIGTERM).
 
     Example:
 
@@ -133,7 +136,7 @@ def distill(
     _check(run_id, query, {"reference": reference, **chosen})
     options = _options(out=Path(out), **chosen)
     opened = open_for_reading(store)
-    with _Progress() as shown:
+    with _Progress() as shown, ending_in_order():
         told, complete = (
             _one(run_id, planner, fixed, reference, opened, options, shown)
             if run_id is not None
@@ -141,7 +144,7 @@ def distill(
         )
     click.echo(json_report(told.as_dict()) if as_json else told.as_text())
     warn_of_damage(opened)
-    raise SystemExit(NOTHING if complete else MISUSE)
+    raise SystemExit(TERMINATED if told.terminated else NOTHING if complete else MISUSE)
 
 
 def _check(run_id: str | None, query: RunQuery, chosen: Mapping[str, Any]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -20,7 +22,7 @@ from tracekit.store import Store, open_store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-NOTHING, FINDING, MISUSE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+NOTHING, FINDING, MISUSE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
 """How a command exits."""
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -42,6 +44,23 @@ _debug_option = click.option(
 
 def _note_debug(ctx: click.Context, on: Any) -> None:
     ctx.meta["tracekit.debug"] = bool(on)
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Take a request to terminate as an interruption, so that what is done is kept."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # a signal cannot be heard of there
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def explained(function: F) -> F:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +16,7 @@ from tracekit.cli.options import (
     FINDING,
     MISUSE,
     NOTHING,
+    ending_in_order,
     open_for_reading,
     warn_of_damage,
 )
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HOW = ("jobs", "resume", "junit")
-_TERMINATED = 128 + signal.SIGTERM
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def replay_chosen(
     if junit is not None and not Path(junit).absolute().parent.is_dir():
         raise UsageError(f"--junit {junit}: there is no such folder")
     opened = open_for_reading(store)
-    with _ending_in_order(), _Bar() as bar:
+    with ending_in_order(), _Bar() as bar:
         result = replay_many(
             chosen.query, planner=planner, store=opened, options=options, jobs=chosen.jobs,
             resume=chosen.resume, progress=bar.advance,
@@ -148,20 +146,6 @@ def _tell(result: ManyResult, *, as_json: bool) -> None:
             click.echo(visible(f"  {closer}"))
     if (rest := rest_line(result)) is not None:
         click.echo(rest)
-
-
-@contextmanager
-def _ending_in_order() -> Iterator[None]:
-    """Take a request to terminate as an interruption, so that what is done is kept."""
-
-    def end(number: int, frame: object) -> None:
-        raise SystemExit(_TERMINATED)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class _Bar:
