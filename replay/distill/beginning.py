@@ -5,9 +5,38 @@ from __future__ import annotations
 from typing import Any
 
 from replay.case import Case, ModelScript, Reply, Source
+from replay.case.schema import same
 from replay.declared import relevant, shape_of
 from replay.distill.draft import Draft, draft_of
+from tracekit.errors import DistillError
 from tracekit.trajectory import Trajectory
+
+
+def check_reference(record: Trajectory, reference: Trajectory) -> None:
+    """Refuse a run that shows nothing of what is right: one of another task.
+
+    Raises:
+        DistillError: their task ids differ; or, where one has none, what they were asked.
+    """
+    said = f"run {reference.run_id} is of another task than run {record.run_id}"
+    tasks = (record.task_id, reference.task_id)
+    if None not in tasks:
+        if tasks[0] != tasks[1]:
+            raise DistillError(
+                f"{said}: {tasks[1]!r}, not {tasks[0]!r}",
+                hint="--reference names a run of the same task that went right",
+            )
+    elif not same(record.input.value, reference.input.value):
+        raise DistillError(
+            f"{said}: it was asked something else, and {_without_task(record, reference)} no task",
+            hint="--reference names a run of the same task that went right; "
+            "runs say their task with tracekit.run(task=...)",
+        )
+
+
+def _without_task(record: Trajectory, reference: Trajectory) -> str:
+    lacking = [run.run_id for run in (record, reference) if run.task_id is None]
+    return f"run {lacking[0]} names" if len(lacking) == 1 else "they name"
 
 
 def whole_run(

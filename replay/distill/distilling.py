@@ -10,7 +10,7 @@ from typing import Literal
 
 from replay.case import Case, Expected
 from replay.caserun import CaseResult, CaseRunner
-from replay.distill.beginning import source_of, whole_run
+from replay.distill.beginning import check_reference, source_of, whole_run
 from replay.distill.describing import comments_on, count_parts, notes_on, with_short_ids
 from replay.distill.draft import Draft
 from replay.distill.emission import (
@@ -133,6 +133,8 @@ def distill_record(
     chosen = options or DistillOptions()
     if chosen.out is not None:
         check_folder(chosen.out)
+    if reference is not None:
+        check_reference(record, reference)
     return _Work(record, planner, fixed, chosen, reference).distilled(progress)
 
 

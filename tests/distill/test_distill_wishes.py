@@ -128,6 +128,44 @@ def test_a_run_that_went_right_shows_the_write_that_is_missing() -> None:
     assert str(result.case.reason) == "required tools seat.book never called"
 
 
+@pytest.mark.parametrize(
+    ("tasks", "asked", "said"),
+    [
+        (
+            ("seats", "meals"),
+            "Book.",
+            "run .* is of another task than run .*: 'meals', not 'seats'",
+        ),
+        ((None, None), "Cancel.", "it was asked something else, and they name no task"),
+        (("seats", None), "Cancel.", "it was asked something else, and run .* names no task"),
+    ],
+)
+def test_a_run_of_another_task_shows_nothing_of_what_is_right(
+    tasks: tuple[str | None, str | None], asked: str, said: str
+) -> None:
+    wrong, right = (
+        replace(run, task_id=task)
+        for run, task in zip(
+            (
+                booked(call("seat.book", "write", "ok", seat="2B")),
+                booked(call("seat.book", "write", "ok", seat="1A")),
+            ),
+            tasks,
+            strict=True,
+        )
+    )
+    right = replace(right, input=replace(right.input, value=asked))
+    with pytest.raises(DistillError, match=said):
+        told_by(wrong, right, scripted)
+
+
+def test_what_a_reference_was_asked_may_differ_where_both_name_one_task() -> None:
+    wrong = replace(booked(call("seat.book", "write", "ok", seat="2B")), task_id="seats")
+    right = replace(booked(call("seat.book", "write", "ok", seat="1A")), task_id="seats")
+    right = replace(right, input=replace(right.input, value="Book a seat."))
+    assert str(told_by(wrong, right, scripted).case.reason) == "forbidden tools seat.book"
+
+
 def test_two_runs_with_the_same_writes_tell_nothing() -> None:
     run = booked(call("seat.book", "write", "ok", seat="1A"))
     with pytest.raises(DistillError, match="makes the same writes as run"):
