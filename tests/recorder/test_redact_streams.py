@@ -283,3 +283,22 @@ async def test_what_an_async_generator_yields_is_recorded_so() -> None:
     with recording() as recorded:
         assert TOKEN in await work()
     assert not any(part in everything(recorded) for part in cut(TOKEN, 8, 20, 30))
+
+
+@pytest.mark.parametrize(
+    ("begin", "rest"),
+    [
+        (  # a check sum stands behind it
+            "ATATT3xFfGF0Prlep2mdjdEvkcvTDRFirkhFGTuY",
+            "xyJj9ZKUHa4ec8lW1G4eNoe3TTwFFx7Q=0A1B2C3D",
+        ),
+        (  # the beginning alone only looks random
+            "xapp-1-A0B1C2D3E4F-1234567890123",
+            "-ffe025200ecdd5b23fa1896a932fa125",
+        ),
+    ],
+)
+def test_the_rest_of_a_token_goes_with_its_beginning(begin: str, rest: str) -> None:
+    told = Redactor(Rules(), KeyedTagger(b"k" * 32)).redact_stream([begin, rest]).value
+    assert isinstance(told, list)
+    assert [len(told), told[1]] == [2, ""]

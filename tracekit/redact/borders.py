@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 
 from tracekit.redact.detectors import Span
 from tracekit.redact.issued import ISSUED
-from tracekit.redact.placeholders import find_placeholders
+from tracekit.redact.placeholders import SECRET, find_placeholders
 
 _DELTAS = frozenset(
     {"delta", "deltas", "partial_json", "content_block_delta", "arguments_delta", "text_delta"}
@@ -33,7 +33,8 @@ _DOMAINS = frozenset(
     | {"uk", "nl", "it", "es", "ch", "at", "be", "pl", "se", "us", "ca", "au", "jp", "in", "br"}
 )
 _SHORTEST_REST = 12
-_KEY = re.compile(r"[A-Za-z0-9+/_-]*")
+_KEY = re.compile(r"[A-Za-z0-9+/_-]*(?:=[0-9A-F]{8})?")
+"""What keys are made of; behind some stands a check sum."""
 _DIGIT = re.compile("[0-9]")
 _JWT_SIGNATURES = frozenset({43, 64, 86, 128, 342, 512, 683})
 
@@ -100,7 +101,9 @@ def _is_more(joined: str, span: Span, shown: list[Span]) -> bool:
     """Whether a find says more than what the items show where it stands."""
     if not shown or span.kind in _OPEN:
         return True
-    if len(shown) > 1 or shown[0].kind != span.kind or shown[0].start != span.start:
+    if len(shown) > 1 or shown[0].start != span.start:
+        return False
+    if shown[0].kind not in (span.kind, SECRET):  # the beginning of a token may only look random
         return False
     part, whole = joined[span.start : shown[0].end], joined[span.start : span.end]
     if len(part) >= len(whole):
