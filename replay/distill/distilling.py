@@ -360,9 +360,10 @@ class _Work:
             raise not_any_more(f"{right.planner} does not pass any more: {right.verdict}", answers)
         green = passing_script(seen, found)
         scripts = [script_of(seen), green if right is None else script_of(right)]
-        check_it_means_something(
+        known = check_it_means_something(
             case, self.options.replay, green=None if right else green, scripts=scripts
         )
+        self.remarks += [known] if known else []
         if right is None:
             case = case.model_copy(update={"passes": green})
         return case.model_copy(update={"rate": rate}), found.text

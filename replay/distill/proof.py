@@ -14,10 +14,13 @@ from replay.distill.stand_ins import follows
 from replay.replayer import ReplayOptions
 from tracekit.errors import DistillError
 
+_IDLE: Script = (ScriptedDecision(message="hi"),)
+"""A planner that calls nothing, and says something."""
+
 
 def check_it_means_something(
     case: Case, options: ReplayOptions, *, green: Script | None, scripts: Sequence[Script]
-) -> None:
+) -> str | None:
     """Show that the case can be passed, and not by doing nothing or by stopping early.
 
     Args:
@@ -25,6 +28,9 @@ def check_it_means_something(
         options: How planners are run.
         green: What is to pass; None where a planner was seen to.
         scripts: What real planners did, whose first calls do not suffice.
+
+    Returns:
+        What a reader should know of how little passes it, if there is anything.
 
     Raises:
         DistillError: one of both does not hold.
@@ -52,6 +58,16 @@ def check_it_means_something(
                     f"the case would be vacuous: a planner that {what} passes it",
                     hint="say what a planner must do: --require TOOL, --answer-contains TEXT",
                 )
+        return _idle_remark(case) if seen(_IDLE).passed else None
+
+
+def _idle_remark(case: Case) -> str:
+    nothing = case.budgets.calls == 0 or 0 in case.expected.call_limits.values()
+    shows = "nothing is called" if nothing else "nothing is done wrong"
+    return (
+        f"the case shows only that {shows}: a planner that calls nothing and gives any answer "
+        "passes it; say what one must do with --require TOOL or --answer-contains TEXT"
+    )
 
 
 def _first_call(script: Script) -> Script:

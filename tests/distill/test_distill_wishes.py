@@ -50,6 +50,26 @@ def test_a_budget_alone_can_be_what_is_not_met(tmp_path: Path) -> None:
     assert case.budgets.calls == 2
 
 
+@pytest.mark.parametrize(
+    "text", ["budgets: {calls: 0}\n", "expected: {call_limits: {mail.list: 0}}\n"]
+)
+def test_a_case_that_a_planner_passes_which_calls_nothing_says_so(
+    tmp_path: Path, text: str
+) -> None:
+    failing, _ = planners()
+    result = distilled(attacked(), failing, wish=oracles(tmp_path, text))
+    (remark,) = result.remarks
+    assert remark.startswith("the case shows only that nothing is called")
+
+
+def test_a_case_that_asks_for_what_was_shown_is_about_more_than_calling_nothing(
+    tmp_path: Path,
+) -> None:
+    failing, fixed = planners()
+    wish = oracles(tmp_path, "expected: {call_limits: {bank.pay: 0}}\n")
+    assert distilled(attacked(), failing, fixed, wish=wish).remarks == ()
+
+
 def test_of_several_oracles_that_are_not_met_one_is_chosen(tmp_path: Path) -> None:
     failing, _ = planners()
     text = "expected: {call_limits: {bank.pay: 0}, required_tools: [mail.send]}\n"
