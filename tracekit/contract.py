@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -29,6 +29,9 @@ _KINDS: dict[Any, ParameterKind] = {
 }
 
 
+_Width = Annotated[float, Field(strict=True)]
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -38,7 +41,7 @@ class Parameter(_Frozen):
 
     name: str
     kind: ParameterKind = "either"
-    required: bool = True
+    required: Annotated[bool, Field(strict=True)] = True
     default: JsonValue = None
     """Encoded default; only meaningful where ``required`` is false."""
 
@@ -59,9 +62,9 @@ class Matchers(_Frozen):
     """Values that do not matter."""
     sets: tuple[str, ...] = ()
     """Lists whose order does not matter."""
-    tolerances: dict[str, float] = Field(default_factory=dict)
+    tolerances: dict[str, _Width] = Field(default_factory=dict)
     """Numbers that may differ by so much, absolute."""
-    windows: dict[str, float] = Field(default_factory=dict)
+    windows: dict[str, _Width] = Field(default_factory=dict)
     """ISO 8601 times, or Unix seconds, that may differ by so many seconds."""
 
     @field_validator("ignore", "sets")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import (
     Field,
@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from replay.case.parts import Count, Name, Part, Target
+from replay.case.parts import Amount, Count, Flag, Name, Part, Positive, Target
 from replay.case.schema import check_schema
 from tracekit.canonical import JsonValue
 from tracekit.jsontree import parts
@@ -41,7 +41,7 @@ class ArgumentRule(Part):
     tool: Name
     pointer: str = ""
     """JSON pointer of the value; all arguments where it is empty."""
-    call: Annotated[int, Field(ge=1)] | None = None
+    call: Positive | None = None
     """Which call of the tool, from 1; each where it is absent."""
     equals: JsonValue = None
     json_schema: dict[str, JsonValue] | None = Field(default=None, alias="schema")
@@ -78,7 +78,7 @@ class ArgumentRule(Part):
 class AnswerRule(Part):
     """What the final answer must be."""
 
-    required: bool = True
+    required: Flag = True
     contains: tuple[str, ...] = ()
     """Texts that stand in it, upper and lower case alike."""
     excludes: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ class AfterError(Part):
     """Class of the error; any where it is absent."""
     then: tuple[Reaction, ...] = ("correct", "other_tool", "ask")
     """What the next decision may be; the same call again is never among them unless named."""
-    tries: Annotated[int, Field(ge=1)] | None = None
+    tries: Positive | None = None
     """How often in a row the tool may fail at most."""
 
     @field_validator("then")
@@ -145,9 +145,9 @@ class Expected(Part):
     answer: AnswerRule | None = None
     invariants: tuple[Target, ...] = ()
     """Functions from the trajectory to what is wrong with it, or None."""
-    no_repeat: bool | Count = False
+    no_repeat: Flag | Count = False
     """After an error, how often the same call may be made again; ``true``: never."""
-    no_news: bool | Count = False
+    no_news: Flag | Count = False
     """How often a call may be made again that can tell nothing new: it did not fail, its arguments
     are the same, and since then nothing was written and the user said nothing; ``true``: never."""
     after_error: tuple[AfterError, ...] = ()
@@ -173,10 +173,10 @@ class Budgets(Part):
     """Decisions."""
     calls: Count | None = None
     """Tool calls."""
-    seconds: Annotated[float, Field(ge=0)] | None = None
+    seconds: Amount | None = None
     """By the planner's own clock, which the delays of observations advance."""
     tokens: Count | None = None
-    cost_usd: Annotated[float, Field(ge=0)] | None = None
+    cost_usd: Amount | None = None
 
 
 class Oracles(Part):

@@ -6,22 +6,37 @@ do and must not do stands under ``expected``. A field that says nothing is left 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from pydantic import (
     AwareDatetime,
     Field,
     SerializerFunctionWrapHandler,
+    field_validator,
     model_serializer,
     model_validator,
 )
 
 from replay.case.expected import Budgets, Expected
-from replay.case.parts import Name, Part, Target, Title
+from replay.case.parts import (
+    Amount,
+    Flag,
+    Name,
+    Part,
+    Positive,
+    Share,
+    Target,
+    Title,
+    Whole,
+    wrong_at,
+)
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
 
 FORMAT: Literal["tracekit/case/v1"] = "tracekit/case/v1"
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Layer = Literal[
     "guard",
     "tool contract",
@@ -65,15 +80,15 @@ class Reason(Part):
 class Rate(Part):
     """How often a planner fails that does not always."""
 
-    failed: Annotated[int, Field(ge=1)]
+    failed: Positive
     """Runs in which it was seen to fail."""
-    runs: Annotated[int, Field(ge=1)]
+    runs: Positive
     """Of so many."""
-    low: Annotated[float, Field(gt=0, le=1)]
+    low: Share
     """Its rate is at least that, with a confidence of 95 %."""
-    high: Annotated[float, Field(gt=0, le=1)]
+    high: Share
     """And at most that."""
-    repeat: Annotated[int, Field(ge=1)]
+    repeat: Positive
     """So often the case is run: one that fails at the lowest rate then fails once in 99 of 100."""
 
     @model_validator(mode="after")
@@ -146,15 +161,15 @@ class Fault(Part):
 class Fixture(Part):
     """What a tool answers: a second fixture that fits the same call answers its second time."""
 
-    id: Name
+    id: Title
     tool: Name
     arguments: dict[str, JsonValue] | None = None
     """Arguments that the call must have at least, at any depth; absent fits any call."""
     returns: JsonValue = None
     error: Fault | None = None
-    times: Annotated[int, Field(ge=1)] | Literal["every"] = 1
+    times: Positive | Literal["every"] = 1
     """How many calls it answers."""
-    delay_ms: Annotated[float, Field(ge=0)] = 0
+    delay_ms: Amount = 0
     """By how much the planner's clock is later when it has the answer."""
     types: dict[str, JsonValue] = Field(default_factory=dict)
     """JSON pointer in ``returns`` → type that JSON cannot carry."""
@@ -180,7 +195,7 @@ class Minted(Part):
 
     kind: str
     site: str
-    occurrence: int
+    occurrence: Whole
     value: JsonValue
 
 
@@ -201,7 +216,7 @@ class Case(Part):
     """Whether a planner was seen to pass."""
     layer: Layer | None = None
     """The lowest layer at which it still fails."""
-    minimal: bool | None = None
+    minimal: Flag | None = None
     """Whether removing any one part was seen to make it pass, or fail otherwise."""
     input: JsonValue = None
     """Arguments of the agent; the user's words for a planner that decides."""
@@ -215,7 +230,7 @@ class Case(Part):
     """Tenant and operator of the run."""
     clock: AwareDatetime | None = None
     """Time at which the planner begins."""
-    seed: int | None = None
+    seed: Whole | None = None
     """Of the planner's random numbers and ids."""
     minted: tuple[Minted, ...] = ()
     tools: tuple[Contract, ...] = ()
@@ -230,13 +245,28 @@ class Case(Part):
     passes: tuple[ScriptedDecision, ...] = ()
     """Decisions that pass: they show that it can turn green where no planner is known that does."""
 
+    @field_validator("clock", mode="before")
+    @classmethod
+    def _time(cls, value: Any) -> Any:
+        # Digits would be taken for seconds.
+        if isinstance(value, (bool, int, float)) or (
+            isinstance(value, str) and not _DAY.match(value)
+        ):
+            raise ValueError(f"{value!r} is no time; one is like '2026-11-30T10:20:00Z'")
+        return value
+
     @model_validator(mode="after")
     def _check(self) -> Case:
         ids = [fixture.id for fixture in self.observations]
-        if twice := sorted({name for name in ids if ids.count(name) > 1}):
-            raise ValueError(f"two observations have the id {twice[0]!r}")
-        if strange := [name for name in self.expected.consumed if name not in ids]:
-            raise ValueError(f"expected.consumed names {strange[0]!r}, which is no observation")
+        if (place := _second(ids)) is not None:
+            said = f"two observations have the id {ids[place]!r}"
+            raise wrong_at("observations", place, "id", said=said)
+        names = [tool.name for tool in self.tools]
+        if (place := _second(names)) is not None:
+            raise wrong_at("tools", place, "name", said=f"{names[place]!r} is offered twice")
+        for place, name in enumerate(self.expected.consumed):
+            if name not in ids:
+                raise wrong_at("expected", "consumed", place, said=f"{name!r} is no observation")
         if self.expected == Expected() and self.budgets == Budgets():
             raise ValueError("nothing is expected: a case needs 'expected' or 'budgets'")
         return self
@@ -256,6 +286,16 @@ class Case(Part):
         data = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         data.pop("format", None)
         return {"format": self.format, **data}
+
+
+def _second(names: Sequence[str]) -> int | None:
+    """Find the first name that stands before already."""
+    seen: set[str] = set()
+    for place, name in enumerate(names):
+        if name in seen:
+            return place
+        seen.add(name)
+    return None
 
 
 def json_schema() -> dict[str, Any]:

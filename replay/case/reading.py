@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from replay.case.expected import Oracles
 from replay.case.model import Case
+from replay.case.parts import MISPLACED
 from tracekit.canonical import JsonValue
 from tracekit.errors import CaseError
 
@@ -31,6 +32,15 @@ RESOLVERS = (
 )
 """What an unquoted scalar means, where it is no text."""
 
+_MAX_DEPTH = 250
+"""More than a record holds, and less than pydantic refuses."""
+_WANTED = {
+    "tuple_type": "a list is expected",
+    "list_type": "a list is expected",
+    "dict_type": "a mapping is expected",
+    "model_type": "a mapping is expected",
+}
+"""What is told where pydantic's words are not those of a file."""
 _LONE = re.compile(r"[\ud800-\udfff]")
 """Half of a character: no text that could be sent or written."""
 Path_ = tuple[Hashable, ...]
@@ -42,13 +52,23 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own name and type
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's types leave it out
         if getattr(event, "anchor", None) is not None:
             raise yaml.MarkedYAMLError(
                 None, None, "anchors and aliases are not allowed", event.start_mark
             )
-        return super().compose_node(parent, index)
+        nested = isinstance(event, yaml.CollectionStartEvent)
+        if nested and self._depth >= _MAX_DEPTH:
+            raise yaml.MarkedYAMLError(None, None, "is nested too deeply", event.start_mark)
+        self._depth += nested
+        node = super().compose_node(parent, index)
+        self._depth -= nested
+        return node
 
 
 for _tag, _pattern, _first in RESOLVERS:
@@ -97,14 +117,15 @@ def read_text(path: str | Path) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise CaseError("is not UTF-8 text", path=str(path), line=line) from None
+        line, column = _position(data[: error.start].decode("utf-8"))
+        raise CaseError("is not UTF-8 text", path=str(path), line=line, column=column) from None
 
 
 def _parsed(model: type[P], text: str, path: str, *, what: str) -> P:
     data, marks = _Tree(path).read(text)
     if not isinstance(data, dict):
-        raise CaseError(f"is {what} is expected", path=path)
+        line, column = marks.get((), (1, 1))
+        raise CaseError(f"is {what} is expected", path=path, line=line, column=column)
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -130,10 +151,13 @@ class _Tree:
             raise CaseError(
                 said, path=self._path, line=mark.line + 1, column=mark.column + 1
             ) from None
-        except yaml.YAMLError as error:
-            raise CaseError(f"is no YAML: {error}".splitlines()[0], path=self._path) from None
+        except yaml.reader.ReaderError as error:
+            line, column = _position(text[: error.position])
+            said = f"is no YAML: {error}".splitlines()[0]
+            raise CaseError(said, path=self._path, line=line, column=column) from None
         except RecursionError:
-            raise CaseError("is nested too deeply", path=self._path) from None
+            said = "is nested too deeply to be read from here"
+            raise CaseError(said, path=self._path, line=1, column=1) from None
         return value, self._marks
 
     def _value(self, node: yaml.Node, at: Path_) -> JsonValue:
@@ -178,6 +202,11 @@ class _Tree:
         return CaseError(message, path=self._path, line=line, column=column)
 
 
+def _position(before: str) -> tuple[int, int]:
+    """Line and column of what follows a text."""
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
+
+
 def _place(node: yaml.Node) -> tuple[int, int]:
     return node.start_mark.line + 1, node.start_mark.column + 1
 
@@ -190,9 +219,9 @@ def _explained(
     model: type[BaseModel],
 ) -> CaseError:
     """Tell the first fault where it stands, and how many more there are."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
+    found = error.errors(include_url=False, include_input=False)
     placed = sorted(
-        ((marks.get(at := _in_file(fault["loc"], data), (1, 1)), at, fault) for fault in found),
+        ((marks.get(at := _in_file(_loc(fault), data), (1, 1)), at, fault) for fault in found),
         key=lambda entry: entry[0],
     )
     # Of a union every alternative complains; the one that got furthest is meant.
@@ -203,6 +232,11 @@ def _explained(
     others = len({entry[0] for entry in placed}) - 1
     more = f" (and {others} more)" if others else ""
     return CaseError(_sentence(fault, at, model) + more, path=path, line=line, column=column)
+
+
+def _loc(fault: Any) -> tuple[int | str, ...]:
+    inside = fault["ctx"]["place"] if fault["type"] == MISPLACED else ()
+    return (*fault["loc"], *inside)
 
 
 def _in_file(loc: tuple[int | str, ...], data: JsonValue) -> Path_:
@@ -227,8 +261,10 @@ def _sentence(fault: Any, at: Path_, model: type[BaseModel]) -> str:
     if kind == "missing":
         missing = ".".join([*map(str, at), str(fault["loc"][-1])])
         return f"the field {missing!r} is missing"
-    said = str(fault["msg"]).removeprefix("Value error, ")
-    if kind != "value_error":
+    said = _WANTED.get(kind) or str(fault["msg"]).removeprefix("Value error, ")
+    if kind in ("too_short", "too_long"):
+        said = said.replace("Tuple", "list")
+    if kind not in ("value_error", MISPLACED):
         said = said[0].lower() + said[1:]
     return f"{where}: {said}" if where else said
 

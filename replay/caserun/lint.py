@@ -12,7 +12,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from replay.case import Case
-from replay.case.expected import patterns
+from replay.case.expected import CallPattern, Expected, patterns
+from replay.case.schema import holds
 from replay.case.writing import LIVE_MODEL
 from replay.declared import Declared
 from tracekit.redact import scan
@@ -31,6 +32,7 @@ def lint_case(case: Case, text: str = "") -> list[str]:
         *_names(case),
         *_tools(case),
         *_vacuous(case),
+        *_contradictions(case),
     ]
 
 
@@ -152,3 +154,38 @@ def _vacuous(case: Case) -> Iterator[str]:
             "a planner that does nothing would pass: name in expected.consumed the observations"
             " that it must have been given, or require an answer or a tool"
         )
+
+
+def _contradictions(case: Case) -> Iterator[str]:
+    """Find what no planner can do."""
+    expected = case.expected
+    barred = list(_barred(expected))
+    for wanted in patterns(expected.required_tools):
+        field = next((f for p, f in barred if p.tool == wanted.tool and _covers(p, wanted)), None)
+        if field is not None:
+            yield f"no planner can pass: {wanted.tool} is required, and expected.{field} bars it"
+    for rule in expected.arguments:
+        field = next((f for p, f in barred if p.tool == rule.tool and not p.arguments), None)
+        if field is not None:
+            yield (
+                f"no planner can pass: expected.arguments wants a call of {rule.tool},"
+                f" and expected.{field} bars it"
+            )
+    if case.budgets.calls == 0 and (expected.required_tools or expected.arguments):
+        yield "no planner can pass: a call is required, and budgets.calls is 0"
+    for first, second in expected.order:
+        if first == second:
+            yield f"expected.order says that {first} comes before itself"
+
+
+def _barred(expected: Expected) -> Iterator[tuple[CallPattern, str]]:
+    """Calls that must not be made, and the field that says so."""
+    yield from ((pattern, "forbidden_tools") for pattern in patterns(expected.forbidden_tools))
+    for tool, most in expected.call_limits.items():
+        if most == 0:
+            yield CallPattern(tool=tool), "call_limits"
+
+
+def _covers(pattern: CallPattern, wanted: CallPattern) -> bool:
+    """Whether each call that is wanted is one of the pattern's."""
+    return holds(wanted.arguments or {}, pattern.arguments or {})

@@ -181,6 +181,45 @@ def test_lint_names_what_makes_a_case_worthless(cases: Path, old: str, new: str,
     assert (result.exit_code, result.output) == (1, f"cases/one.case.yaml: {said}\n")
 
 
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        (
+            "forbidden_tools: [read], required_tools: [read]",
+            "no planner can pass: read is required, and expected.forbidden_tools bars it",
+        ),
+        (
+            "forbidden_tools: [{tool: star, arguments: {a: 1}}],"
+            " required_tools: [{tool: star, arguments: {a: 1, b: 2}}]",
+            "no planner can pass: star is required, and expected.forbidden_tools bars it",
+        ),
+        (
+            "call_limits: {star: 0}, arguments: [{tool: star, pointer: /a, equals: 1}]",
+            "no planner can pass: expected.arguments wants a call of star,"
+            " and expected.call_limits bars it",
+        ),
+        (
+            "order: [[read, read]], required_tools: [read]",
+            "expected.order says that read comes before itself",
+        ),
+    ],
+)
+def test_lint_names_what_no_planner_can_do(cases: Path, rules: str, said: str) -> None:
+    (cases / "one.case.yaml").write_text(
+        INJECTION.partition("expected:")[0] + f"expected: {{{rules}}}\n"
+    )
+    result = call("lint", "cases")
+    assert (result.exit_code, result.output) == (1, f"cases/one.case.yaml: {said}\n")
+
+
+def test_lint_lets_a_tool_be_required_whose_other_calls_are_forbidden(cases: Path) -> None:
+    rules = "forbidden_tools: [{tool: star, arguments: {a: 1}}], required_tools: [star]"
+    (cases / "one.case.yaml").write_text(
+        INJECTION.partition("expected:")[0] + f"expected: {{{rules}}}\n"
+    )
+    assert call("lint", "cases").exit_code == 0
+
+
 def test_lint_imports_no_planner(cases: Path, planners: Path) -> None:
     (planners / "planners.py").write_text("def obedient(): ...\nraise SystemExit('imported')\n")
     assert call("lint", "cases").exit_code == 0

@@ -24,6 +24,7 @@ from replay.case import (
     parse_case,
     read_case,
 )
+from replay.case.schema import check_schema, faults
 from tests.distill.case_kit import INJECTION, case
 from tracekit.errors import CaseError
 
@@ -43,8 +44,12 @@ def refusal(text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "x.case.yaml: is no case: a mapping with 'format' and 'name' is expected"),
-        ("- 1", "x.case.yaml: is no case: a mapping with 'format' and 'name' is expected"),
+        ("", "x.case.yaml:1:1: is no case: a mapping with 'format' and 'name' is expected"),
+        ("- 1", "x.case.yaml:1:1: is no case: a mapping with 'format' and 'name' is expected"),
+        (
+            "# head\nnull",
+            "x.case.yaml:2:1: is no case: a mapping with 'format' and 'name' is expected",
+        ),
         (
             "format: tracekit/case/v2\nname: x\nexpected: {forbidden_tools: [a]}",
             "x.case.yaml:1:1: format: input should be 'tracekit/case/v1'",
@@ -65,8 +70,7 @@ def refusal(text: str) -> str:
         ),
         (
             HEAD + "budgets: {steps: many}",
-            "x.case.yaml:3:11: budgets.steps: input should be a valid integer,"
-            " unable to parse string as an integer",
+            "x.case.yaml:3:11: budgets.steps: input should be a valid integer",
         ),
         (
             HEAD + "name: y\nbudgets: {steps: 1}",
@@ -104,17 +108,42 @@ def refusal(text: str) -> str:
         (HEAD, "x.case.yaml:1:1: nothing is expected: a case needs 'expected' or 'budgets'"),
         (
             HEAD + "expected: {consumed: [o9]}",
-            "x.case.yaml:1:1: expected.consumed names 'o9', which is no observation",
+            "x.case.yaml:3:23: expected.consumed.0: 'o9' is no observation",
         ),
         (
             HEAD + "planner: agents.sre\nbudgets: {steps: 1}",
             "x.case.yaml:3:1: planner: string should match pattern"
             " '^[A-Za-z_][\\w.]*:[A-Za-z_][\\w.]*$'",
         ),
-        ("[" * 3000, "x.case.yaml: is nested too deeply"),
         (
-            "a: \x00",
-            "x.case.yaml: is no YAML: unacceptable character #x0000:"
+            HEAD
+            + "observations:\n- {id: o1, tool: a, returns: 1}\n- tool: b\n  id: o1\n  returns: 1",
+            "x.case.yaml:6:3: observations.1.id: two observations have the id 'o1'",
+        ),
+        (
+            HEAD + 'observations: [{id: "a\\tb", tool: a, returns: 1}]',
+            "x.case.yaml:3:17: observations.0.id: holds signs that cannot be printed on one line",
+        ),
+        (
+            HEAD + "tools: [{name: a}, {name: b}, {name: a}]\nbudgets: {steps: 1}",
+            "x.case.yaml:3:32: tools.2.name: 'a' is offered twice",
+        ),
+        (HEAD + "tools: a", "x.case.yaml:3:1: tools: a list is expected"),
+        (HEAD + "expected: [a]", "x.case.yaml:3:1: expected: a mapping is expected"),
+        (
+            HEAD + "expected: {order: [[a, b, c]]}",
+            "x.case.yaml:3:20: expected.order.0: list should have at most 2 items after"
+            " validation, not 3",
+        ),
+        (
+            HEAD + "clock: 1700000000",
+            "x.case.yaml:3:1: clock: 1700000000 is no time; one is like '2026-11-30T10:20:00Z'",
+        ),
+        ("a: " + "[" * 3000, "x.case.yaml:1:253: is nested too deeply"),
+        ("- " + "{a: " * 3000, "x.case.yaml:1:999: is nested too deeply"),
+        (
+            "a: 1\nb: \x00",
+            "x.case.yaml:2:4: is no YAML: unacceptable character #x0000:"
             " special characters are not allowed",
         ),
     ],
@@ -128,7 +157,7 @@ def test_what_is_wrong_with_a_case_is_told_in_one_sentence_with_its_place(
 def test_a_file_that_is_missing_too_large_or_no_text_is_named(tmp_path: Path) -> None:
     missing, large, binary = tmp_path / "a", tmp_path / "b", tmp_path / "c"
     large.write_bytes(b"#" * (MAX_BYTES + 1))
-    binary.write_bytes(b"a: 1\nb: \xff\xfe")
+    binary.write_bytes("a: 1\nb: \u00fc".encode() + b"\xff\xfe")
     said = []
     for path in (missing, large, binary):
         with pytest.raises(CaseError) as caught:
@@ -137,8 +166,93 @@ def test_a_file_that_is_missing_too_large_or_no_text_is_named(tmp_path: Path) ->
     assert said == [
         "a: cannot be read: No such file or directory",
         "b: is larger than 4 MiB",
-        "c:2:1: is not UTF-8 text",
+        "c:2:5: is not UTF-8 text",
     ]
+
+
+STRICT = """\
+format: tracekit/case/v1
+name: x
+rate: {failed: 1, runs: 2, low: 0.1, high: 1, repeat: 8}
+minimal: true
+input: {text: [1]}
+clock: '2026-11-30T10:20:00Z'
+seed: 12
+minted: [{kind: id, site: a, occurrence: 1, value: x}]
+tools:
+- name: a
+  parameters: [{name: x, required: true}]
+  matchers: {tolerances: {/x: 1}, ignore: [/y]}
+observations: [{id: o1, tool: a, returns: 1, times: 2, delay_ms: 5}]
+history: [{role: user, content: hi}]
+expected:
+  required_tools: [a]
+  call_limits: {a: 2}
+  order: [[a, b]]
+  arguments: [{tool: a, pointer: /x, call: 1, equals: 3}]
+  answer: {required: true, contains: [x]}
+  no_repeat: 3
+  no_news: true
+  after_error: [{tool: a, then: [ask], tries: 2}]
+budgets: {steps: 8, calls: 9, seconds: 8, tokens: 7, cost_usd: 1}
+"""
+STRANGE = (True, 1, 1.5, "1", "true", "yes", "8", [1], {"a": 1})
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where the parts of a value stand."""
+    found = [at] if at else []
+    if isinstance(value, (dict, list)):
+        for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+            found += places(item, (*at, name))
+    return found
+
+
+def test_whatever_is_read_is_of_the_type_that_the_schema_says() -> None:
+    schema, good = json_schema(), yaml.safe_load(STRICT)
+    check_schema(schema)
+    assert faults(good, schema) == []
+    parse_case(STRICT)
+    told = []
+    for place in places(good):
+        for strange in STRANGE:
+            data = json.loads(json.dumps(good))
+            holder = data
+            for name in place[:-1]:
+                holder = holder[name]
+            holder[place[-1]] = strange
+            try:
+                parse_case(json.dumps(data))
+            except CaseError:
+                continue
+            if wrong := faults(data, schema):
+                told.append((place, strange, wrong))
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("call_limits: {a: 2}", "call_limits: {a: true}"),
+        ("times: 2", "times: true"),
+        ("cost_usd: 1", "cost_usd: true"),
+        ("answer: {required: true", "answer: {required: 1"),
+        ("answer: {required: true", "answer: {required: 'true'"),
+        ("x, required: true", "x, required: 1"),
+        ("minimal: true", 'minimal: "yes"'),
+        ("steps: 8", 'steps: "8"'),
+        ("seconds: 8", 'seconds: "8"'),
+        ("seed: 12", 'seed: "12"'),
+        ("delay_ms: 5", 'delay_ms: "5"'),
+        ("no_repeat: 3", 'no_repeat: "3"'),
+        ("'2026-11-30T10:20:00Z'", "1700000000"),
+        ("'2026-11-30T10:20:00Z'", "'1700000000'"),
+        ("tolerances: {/x: 1}", "tolerances: {/x: true}"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_and_not_turned_into_one(old: str, new: str) -> None:
+    assert STRICT.count(old) == 1
+    assert refusal(STRICT.replace(old, new)).startswith("x.case.yaml:")
 
 
 # --- what is read ---------------------------------------------------------------------------------
