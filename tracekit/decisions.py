@@ -70,7 +70,8 @@ def _wanted(
     """What a reply asked for and this call is: best of the same agent, and of the last reply."""
     if not pending:
         return None
-    same = [r for r in pending if r.tool == plain_name(call.tool)]
+    name = plain_name(call.tool)
+    same = [r for r in pending if r.tool == name]
     if group is not None:
         same = [r for r in same if r.group == group]
     own = [r for r in same if r.parent == parent]
