@@ -167,13 +167,12 @@ def distill_many(
         DistillError: the folder cannot be written to.
         PlannerError: a planner cannot be loaded or called.
     """
-    tell = progress or (lambda what, done, of: None)
+    tell = progress or (lambda *_: None)
     piles: dict[tuple[str, str | None], _Pile] = {}
     undecided: dict[str, str] = {}
     with ExitStack() as stack:
-        running = options.running
-        failing = stack.enter_context(CaseRunner(planner, options=running))
-        right = stack.enter_context(CaseRunner(fixed, options=running)) if fixed else None
+        failing = stack.enter_context(CaseRunner(planner, options=options.running))
+        right = stack.enter_context(CaseRunner(fixed, options=options.running)) if fixed else None
         for done, run_id in enumerate(run_ids):
             tell("runs", done, len(run_ids))
             try:
@@ -187,10 +186,9 @@ def distill_many(
     groups: list[Group] = []
     for done, pile in enumerate(sorted(piles.values(), key=lambda pile: -len(pile.runs))):
         tell("groups", done, len(piles))
-        ended = bool(groups) and groups[-1].terminated
-        groups.append(
-            _left(pile) if ended else _distilled(pile, covering, store, planner, fixed, options)
-        )
+        ended = any(group.terminated for group in groups)
+        one = _left(pile) if ended else _distilled(pile, covering, store, planner, fixed, options)
+        groups.append(one)
     return Grouped(failing.planner_name, tuple(groups), undecided, tuple(remarks))
 
 

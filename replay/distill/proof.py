@@ -51,8 +51,7 @@ def check_it_means_something(
                 f"does not pass it: {passing.verdict}",
                 hint="name a planner that does right with --fixed",
             )
-        early = [(_first_call(script), "stops after its first call") for script in scripts]
-        for script, what in [((), "does nothing"), *early]:
+        for script, what in _doing_little(scripts):
             if seen(script).passed:
                 raise DistillError(
                     f"the case would be vacuous: a planner that {what} passes it",
@@ -68,6 +67,12 @@ def _idle_remark(case: Case) -> str:
         f"the case shows only that {shows}: a planner that calls nothing and gives any answer "
         "passes it; say what one must do with --require TOOL or --answer-contains TEXT"
     )
+
+
+def _doing_little(scripts: Sequence[Script]) -> list[tuple[Script, str]]:
+    """What must not suffice, and how it is called."""
+    early = [(_first_call(script), "stops after its first call") for script in scripts]
+    return [((), "does nothing"), *early]
 
 
 def _first_call(script: Script) -> Script:
