@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -217,19 +217,28 @@ class CaseRunner:
 
     def _judged(self, case: Case, answers: CaseAnswers, done: SessionResult) -> CaseResult:
         outcome, reason = self._outcome(case, answers, done)
-        findings = evaluate(case.expected, case.budgets, outcome)
+        clean = self._redactor.redact_text
+        found = evaluate(case.expected, case.budgets, outcome)
+        # They quote what the planner raised and asked for, which no recorder has seen.
+        findings = tuple(replace(one, text=clean(one.text)) for one in found)
         verdict = _verdict(case, findings, answers.unknown or reason, answers.given)
+        verdict = replace(verdict, reasons=tuple(clean(why) for why in verdict.reasons))
         return CaseResult(
             case=case,
             planner=self.planner_name,
             verdict=verdict,
             findings=findings,
             consumed=tuple(answers.given),
-            answered=done.answered,
+            answered=tuple(self._clean(step) for step in done.answered),
             exit=done.exit,
             stopped=None if done.endless else done.stopped,
             trajectory=done.trajectory,
         )
+
+    def _clean(self, step: Answered) -> Answered:
+        if step.kind != "call":
+            return step
+        return replace(step, arguments=self._redactor.redact(step.arguments).value)
 
     def _outcome(
         self, case: Case, answers: CaseAnswers, done: SessionResult

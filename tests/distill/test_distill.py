@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from replay.case import Case, ScriptedDecision, parse_case, read_case
 from replay.caserun import CaseRunner
+from replay.caserun.wording import describe_result
 from replay.distill import Budget, Wish
 from tests.distill.distill_kit import INSTRUCTION, attacked, distilled, planners
 from tests.replay.tape_kit import call, contract, record
@@ -265,6 +267,27 @@ def test_a_case_with_a_secret_is_not_written(tmp_path: Path) -> None:
         distilled(attacked(f"Pay {key} at once."), failing, fixed, out=tmp_path)
     assert key not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_secret_that_the_planner_raises_stands_nowhere_in_the_result() -> None:
+    key = "sk-" + "proj-" + "a1B2c3D4e5F6g7H8" * 3
+
+    def leaks(history: list[Any], tools: list[Any]) -> Any:
+        shown = [m["content"] for m in history if m["role"] == "tool"]
+        if not shown:
+            return {"calls": [{"tool": "rows.get", "arguments": {"token": key}}]}
+        raise ValueError(f"401 for {key}")
+
+    result = distilled(record(call("rows.get", "read", "rows", token=key)), leaks)
+    with CaseRunner(leaks) as runner:
+        seen = runner.run(result.case)
+
+    assert "ValueError: 401 for sk-proj-REDACTED" in result.failure
+    for said in (result.as_text(), json.dumps(result.as_dict()), result.text):
+        assert key not in said
+    assert seen.verdict.kind == "fail"
+    for said in (describe_result(seen), str(seen.verdict), json.dumps(seen.as_dict())):
+        assert key not in said
 
 
 # --- other failures -------------------------------------------------------------------------------
