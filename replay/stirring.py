@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any
 
-VARIABLE = "TRACEKIT_REPLAY_STIR"
+VARIABLE = "_TRACEKIT_REPLAY_STIR"
 """Tells the planner's process how it is stirred; taken away before the planner is imported."""
 _BLOCKS = 256
 _SMALL = range(48, 513, 16)

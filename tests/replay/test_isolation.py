@@ -663,10 +663,17 @@ def test_at_level_guard_there_is_a_child_and_no_wall(start: Start) -> None:
     assert result["value"] != os.getpid()
 
 
-def test_signals_are_named(start: Start) -> None:
-    body = f"import os; os.kill(os.getpid(), {int(signal.SIGTERM)})"
+@pytest.mark.parametrize(
+    ("number", "kind", "detail"),
+    [
+        (signal.SIGTERM, "killed", "the planner's process was killed (SIGTERM)"),
+        (signal.SIGSEGV, "crashed", "the planner's process died of SIGSEGV"),
+    ],
+)
+def test_signals_are_named(start: Start, number: int, kind: str, detail: str) -> None:
+    body = f"import os; os.kill(os.getpid(), {int(number)})"
     exit_ = run_once(start(f"def go(request, channel): {body}\n"))
-    assert (exit_.kind, exit_.detail) == ("crashed", "the planner's process died of SIGTERM")
+    assert (exit_.kind, exit_.detail) == (kind, detail)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
+from urllib.parse import unquote
 
 from tracekit.redact.detectors import Span
 from tracekit.redact.issued import ISSUED
@@ -69,7 +70,12 @@ def real_spans(pieces: list[str], spans: list[Span], alone: Alone, *, running: b
                 for start in (ends[at] - len(pieces[at]),)
                 for one in _shown(pieces[at], alone)
             ]
-            real = _is_more("".join(pieces), span, [one for one in shown if _overlap(one, span)])
+            seen = [one for one in shown if _overlap(one, span)]
+            joined = "".join(pieces)
+            if span.codecs:
+                real = _is_more_of_a_code(joined, span, seen, ends[first : last + 1])
+            else:
+                real = _is_more(joined, span, seen)
         if real:
             kept.append(span)
     return kept
@@ -116,6 +122,25 @@ def _is_more(joined: str, span: Span, shown: list[Span]) -> bool:
     if issued is not None and len(part) < len(whole) == issued.length:
         return True
     return (issued is None or len(part) < issued.length) and _is_rest(whole[len(part) :])
+
+
+def _is_more_of_a_code(joined: str, span: Span, seen: list[Span], ends: list[int]) -> bool:
+    """Whether what is encoded across a border is not what an item shows by itself."""
+    if any(one.start < ends[0] for one in seen):
+        rest = joined[ends[0] : min(span.end, ends[min(1, len(ends) - 1)])]
+        shown = any(ends[0] <= one.start < ends[0] + len(rest) for one in seen)
+        return not shown and _goes_on(rest, span)
+    # A word before it can be read as a part of the code; the secret is all in the next item then.
+    return span.kind == SECRET or all(one.kind != span.kind for one in seen)
+
+
+def _goes_on(text: str, span: Span) -> bool:
+    """Whether the next item goes on with what is encoded in the one before it."""
+    if span.kind in _OPEN:
+        return True
+    if "percent" in span.codecs:
+        return _is_rest(unquote(text))
+    return len(text) >= _SHORTEST_REST and text.lower() != text != text.upper()
 
 
 def _is_rest(text: str) -> bool:
