@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
+import gc
 import itertools
 import math
 import sys
 import uuid
+import weakref
 from collections import ChainMap, Counter, OrderedDict, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -356,3 +358,20 @@ def test_a_long_text_is_left_to_the_careful_walk_and_many_short_ones_are_not() -
     written = read_plain(many)
     assert written is not None
     assert written.data == json_bytes(many)
+
+
+def test_a_value_that_is_not_plain_is_let_go_of_at_once() -> None:
+    """An object that no JSON holds lives no longer for having been looked at."""
+
+    class Own:
+        pass
+
+    value = [Own()]
+    there = weakref.ref(value[0])
+    gc.disable()
+    try:
+        assert read_plain(value) is None
+        del value
+        assert there() is None
+    finally:
+        gc.enable()

@@ -118,10 +118,18 @@ def read_plain(obj: object) -> Plain | None:
             return _with_canonical(packed, data)
         return Plain(data, canonical)
     except Exception as error:  # noqa: BLE001  # the careful walk says what becomes of it
-        below = error.__traceback__
-        if below is None or below.tb_next is not None:  # else it was refused: no handler's doing
+        if not _was_refused(error):
             pass_on(error)
         return None
+
+
+def _was_refused(error: BaseException) -> bool:
+    """Whether the writing itself refused: no handler's doing.
+
+    Asked in a function of its own, since a traceback in a variable keeps what it is about alive.
+    """
+    at = error.__traceback__
+    return at is not None and at.tb_next is None
 
 
 def _with_canonical(packed: bytes, data: bytes) -> Plain | None:
