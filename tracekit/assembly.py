@@ -6,6 +6,7 @@ decisions stands in ``decisions``.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -300,17 +301,17 @@ def _messages(
     rows: Sequence[Event], reader: _Reader, decisions: tuple[Decision, ...]
 ) -> tuple[Message, ...]:
     order = {row.event_id: index for index, row in enumerate(rows)}
-    starts = [
+    starts = sorted(
         min(order[i] for i in [*(c.event_id for c in d.calls), *filter(None, [d.model_call])])
         for d in decisions
         if d.calls or d.model_call
-    ]
+    )
     roles = {"user": "user", "system": "system"}
     return tuple(
         Message(
             role=roles.get(row.actor_kind, "assistant"),
             content=reader.observation(row).value,
-            before_decision=1 + sum(start < order[row.event_id] for start in starts),
+            before_decision=1 + bisect_left(starts, order[row.event_id]),
             event_id=row.event_id,
         )
         for row in rows
