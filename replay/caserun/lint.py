@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 from importlib.machinery import PathFinder
+from itertools import pairwise
 from pathlib import Path
 
 from replay.case import Case
@@ -17,6 +19,8 @@ from replay.case.schema import holds
 from replay.case.writing import LIVE_MODEL
 from replay.declared import Declared
 from tracekit.redact import scan
+
+_ITSELF = 2  # the tools of the shortest way round: the same one twice
 
 
 def lint_case(case: Case, text: str = "") -> list[str]:
@@ -173,9 +177,39 @@ def _contradictions(case: Case) -> Iterator[str]:
             )
     if case.budgets.calls == 0 and (expected.required_tools or expected.arguments):
         yield "no planner can pass: a call is required, and budgets.calls is 0"
-    for first, second in expected.order:
-        if first == second:
-            yield f"expected.order says that {first} comes before itself"
+    yield from _circles(expected)
+
+
+def _circles(expected: Expected) -> Iterator[str]:
+    """Find orders that go round: not all of the tools on the way can be called."""
+    needed = {pattern.tool for pattern in patterns(expected.required_tools)}
+    needed |= {rule.tool for rule in expected.arguments}
+    left = set(expected.order)
+    for among in (needed, {tool for pair in expected.order for tool in pair}):
+        while circle := _circle([p for p in expected.order if p in left and among.issuperset(p)]):
+            left -= set(pairwise(circle))
+            told = "expected.order goes round: " + " before ".join(circle)
+            so = "so not all of them may be called"
+            if len(circle) == _ITSELF:
+                told = f"expected.order says that {circle[0]} comes before itself"
+                so = "so it may not be called"
+            sure = needed.issuperset(circle)
+            yield f"no planner can pass: {told}" if sure else f"{told}, {so}"
+
+
+def _circle(order: Sequence[tuple[str, str]]) -> list[str]:
+    """Some tools of which each comes before the next and the last is the first; else nothing."""
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for first, second in order:
+        sorter.add(second, first)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1][1:]
+        named = [tool for pair in order for tool in pair]
+        start = min(range(len(found)), key=lambda n: named.index(found[n]))
+        return [*found[start:], *found[: start + 1]]
+    return []
 
 
 def _barred(expected: Expected) -> Iterator[tuple[CallPattern, str]]:

@@ -200,7 +200,21 @@ def test_lint_names_what_makes_a_case_worthless(cases: Path, old: str, new: str,
         ),
         (
             "order: [[read, read]], required_tools: [read]",
-            "expected.order says that read comes before itself",
+            "no planner can pass: expected.order says that read comes before itself",
+        ),
+        (
+            "order: [[read, read]], answer: {required: true}",
+            "expected.order says that read comes before itself, so it may not be called",
+        ),
+        (
+            "order: [[list, read], [read, star], [star, read]], required_tools: [read, star]",
+            "no planner can pass: expected.order goes round: read before star before read",
+        ),
+        (
+            "order: [[list, read], [read, star], [list, star], [star, list]],"
+            " required_tools: [read, star]",
+            "expected.order goes round: list before read before star before list,"
+            " so not all of them may be called",
         ),
     ],
 )
