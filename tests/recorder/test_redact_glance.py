@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.recorder.leak_kit import SECRETS as PLANTED
 from tests.recorder.test_redact_prefilter import KEY, KNOWN, PLAIN, SECRETS
+from tracekit.canonical.plain import read_plain
 from tracekit.redact import KeyedTagger, Redactor, Rules, Scope
 from tracekit.redact.detectors import DETECTORS, Detector
 from tracekit.redact.glance import Glance
@@ -152,3 +153,16 @@ def test_an_automaton_is_made_only_for_who_records_much() -> None:
     assert not any(first)
     later = [glance.sees_nothing(data, {}) for _ in range(20)]
     assert later[-1]
+
+
+def test_what_was_made_for_some_rules_serves_every_redactor_that_has_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rules = Rules(fields=("made_once",))
+    Redactor(rules, KeyedTagger(KEY)).warm_up()
+    monkeypatch.setattr(Glance, "_compile", None)
+    other = Redactor(Rules(fields=("made_once",)), KeyedTagger(KEY[::-1]))
+    monkeypatch.setattr(other, "_prefilter", object())  # is not asked
+    plain = read_plain({"a": "plain"})
+    assert plain is not None
+    assert other.finds_nothing(plain, Scope())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
@@ -48,6 +49,8 @@ _EACH, _PATIENCE = 300, 300_000
 """What looking at a value costs the detectors, in characters; and what making an automaton does."""
 _LARGE = 1 << 12
 _SAMPLES, _SAMPLE = 4, 96
+_RULES = 8
+"""Of so many sets of rules the automata are kept."""
 _RANDOM = 144
 """Of 192 pairs of letters so many are different; in words a hundred and twenty are."""
 _OPENING = r'\A[^"]*"(?:[^"]*"[^"]*")*'
@@ -97,6 +100,11 @@ class Glance:
             return False
         return not known or not any(secret in text for secret in known)
 
+    def make(self) -> None:
+        """Make the automaton for usual texts now, since many values will come."""
+        if self._plain is None:
+            self._compile(ascii_only=True)
+
     def _made(self, text: str, *, ascii_only: bool) -> Sees | None:
         """Make the automaton; None as long as that would cost more than it has to save."""
         self._left_out += len(text) + _EACH
@@ -129,6 +137,12 @@ class Glance:
         else:
             self._other = sees
         return sees
+
+
+@lru_cache(maxsize=_RULES)
+def glance_for(names: frozenset[str], *, builtin: bool) -> Glance:
+    """Return the one that all redactors with these rules share: each replay has one of its own."""
+    return Glance(names, builtin=builtin)
 
 
 def _is_random(data: bytes) -> bool:

@@ -19,7 +19,7 @@ from tracekit.interruption import pass_on
 from tracekit.redact.base64text import read_base64, write_base64
 from tracekit.redact.detectors import is_card
 from tracekit.redact.found import Finding, Redacted
-from tracekit.redact.glance import Glance
+from tracekit.redact.glance import glance_for
 from tracekit.redact.keys import TAG_LENGTH, Tagger, UnkeyedTagger
 from tracekit.redact.names import name_class, named_value, normal_name, path_matches
 from tracekit.redact.placeholders import (
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile(r"(?ai:bearer|basic|token|digest|apikey) +")
 _MASKS = re.compile(r"\**|__REDACTED__|\[REDACTED\]|<fully masked.*>")
-
-
 _MOST_PASSES = 8
 _MOST_KEYS = 4096
 _SHORTEST = 6
@@ -78,7 +76,7 @@ class Redactor:
         self._prefilter = self._glance = None
         if not (self.idle or rules.paths or rules.patterns or rules.functions):
             self._prefilter = Prefilter(self._is_clean_key, texts=rules.builtin)
-            self._glance = Glance(rules.names, builtin=rules.builtin)
+            self._glance = glance_for(rules.names, builtin=rules.builtin)
         self._doubted: int | None = None
 
     def finds_nothing(self, plain: Plain, scope: Scope) -> bool:
@@ -94,6 +92,11 @@ class Redactor:
         nothing = nothing or self._prefilter.passes(plain, known)
         self._doubted = None if nothing else told
         return nothing
+
+    def warm_up(self) -> None:
+        """Prepare for many values, instead of at the first few hundred of them."""
+        if self._glance is not None:
+            self._glance.make()
 
     def _is_clean_key(self, name: str) -> bool:
         if normal_name(name) in self.rules.names or (self.rules.builtin and name_class(name)):
