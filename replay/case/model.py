@@ -32,6 +32,7 @@ from replay.case.parts import (
     Whole,
     wrong_at,
 )
+from replay.published import published_schema
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
 
@@ -300,9 +301,4 @@ def _second(names: Sequence[str]) -> int | None:
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of case files, for editors."""
-    schema = Case.model_json_schema(by_alias=True)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": FORMAT,
-        **schema,
-    }
+    return published_schema(Case, FORMAT)

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from replay.diff.model import Kind, Mark
+from replay.published import Published, published_schema
 from tracekit.canonical import JsonValue
 from tracekit.events import Effect
 
 HarmName = Literal["write", "refusal", "changed_read", "read", "result", "order", "wording"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class Side(_Part):
+class Side(Published):
     """One of the two runs."""
 
     name: str
@@ -25,7 +20,7 @@ class Side(_Part):
     run_id: str
 
 
-class Field(_Part):
+class Field(Published):
     """One place where two values differ."""
 
     pointer: str
@@ -35,7 +30,7 @@ class Field(_Part):
     right: JsonValue
 
 
-class Step(_Part):
+class Step(Published):
     """What one run did at one step, and what came back."""
 
     decision: int
@@ -53,7 +48,7 @@ class Step(_Part):
     event_id: str
 
 
-class Difference(_Part):
+class Difference(Published):
     """One point where the two runs are not equivalent."""
 
     kind: Kind
@@ -79,7 +74,7 @@ class Difference(_Part):
     explanation: str
 
 
-class Line(_Part):
+class Line(Published):
     """One line of the side-by-side view."""
 
     mark: Mark
@@ -89,7 +84,7 @@ class Line(_Part):
     """Places in the list of divergences."""
 
 
-class Report(_Part):
+class Report(Published):
     """Two runs, compared; left is the expectation."""
 
     format: Literal["tracekit-diff/1"]
@@ -116,8 +111,4 @@ class Report(_Part):
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of ``tracekit diff --json``."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "tracekit-diff/1",
-        **Report.model_json_schema(),
-    }
+    return published_schema(Report, "tracekit-diff/1")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from replay.metrics.schema import MetricsForm, json_schema
 from tests.store.made import run
 from tracekit.canonical import json_text
 from tracekit.cli import main
@@ -42,7 +43,9 @@ def metrics(store: Store, *arguments: str) -> Result:
 def report(store: Store, *arguments: str) -> Any:
     result = metrics(store, *arguments, "--json")
     assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    found = json.loads(result.stdout)
+    MetricsForm.model_validate(found)
+    return found
 
 
 def test_without_a_selection_all_recorded_runs_are_measured_and_no_replay(store: Store) -> None:
@@ -115,3 +118,10 @@ def test_a_run_that_is_damaged_is_told_and_the_others_are_measured(tmp_path: Pat
     assert result.exit_code == 0
     assert json.loads(result.stdout)["runs"] == 1
     assert "is left out" in result.stderr
+
+
+def test_the_schema_of_the_json_is_the_published_one() -> None:
+    published = Path(__file__).parents[2] / "docs" / "metrics.schema.json"
+    assert json.loads(published.read_text("utf-8")) == json_schema(), (
+        "write docs/metrics.schema.json anew with replay.metrics.schema.json_schema"
+    )

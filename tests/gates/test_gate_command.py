@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
+from replay.gates.schema import GateReportForm, json_schema
 from tests.diff.many_runs import kept, made
 from tests.store.made import value
 from tracekit.cli import main
@@ -56,6 +57,7 @@ def gate(store: Store, folder: Path, text: str, *arguments: str) -> Result:
 def of(result: Result) -> dict[str, Any]:
     assert result.exit_code in (0, 1), result.output
     report: dict[str, Any] = json.loads(result.stdout)
+    GateReportForm.model_validate(report)
     return report
 
 
@@ -303,3 +305,10 @@ def test_a_file_that_is_not_there_exits_with_2(store: Store, tmp_path: Path) -> 
         main, ["gate", gone, "--candidate", "tag=new", "--store", str(store.path)]
     )
     assert (result.exit_code, "gone.toml: cannot be read" in result.stderr) == (2, True)
+
+
+def test_the_schema_of_the_json_is_the_published_one() -> None:
+    published = Path(__file__).parents[2] / "docs" / "gate.schema.json"
+    assert json.loads(published.read_text("utf-8")) == json_schema(), (
+        "write docs/gate.schema.json anew with replay.gates.schema.json_schema"
+    )
