@@ -6,6 +6,7 @@ more of them is in memory than one piece of work names.
 
 from __future__ import annotations
 
+import marshal
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,9 @@ from tracekit.errors import TracekitError
 from tracekit.store import Store, open_store
 from tracekit.store.several import WholeRun, read_runs
 from tracekit.trajectory import Call, Trajectory
+
+_NO_REFERENCES = 2
+"""The last version of these bytes that does not tell whether two texts are one object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +107,33 @@ def identical(one: Trajectory, two: Trajectory) -> bool:
     Most pairs of a release are such, and this takes a tenth of the time. What is not kept whole, or
     only happened in another order, is left to the comparison.
     """
-    texts = _content(one), _content(two)
-    return texts[0] is not None and texts[0] == texts[1]
+    ours, theirs = _content(one), _content(two)
+    if ours is None or theirs is None or not _may_be_equal(ours, theirs):
+        return False
+    return _equal_as_kept(ours, theirs) or canonical_text(ours) == canonical_text(theirs)
 
 
-def _content(run: Trajectory) -> str | None:
-    """Write all that a comparison looks at; None where some of it was not kept."""
+def _may_be_equal(ours: JsonValue, theirs: JsonValue) -> bool:
+    """Whether two values are equal to Python, for which 1 is True; it stops where they are not."""
+    try:
+        return ours == theirs
+    except RecursionError:
+        return True
+
+
+def _equal_as_kept(ours: JsonValue, theirs: JsonValue) -> bool:
+    """Whether two values are of the same types in the same order; it may say so of no equal ones.
+
+    These bytes tell apart all that differs, and are written ten times as quickly as the canonical.
+    """
+    try:
+        return marshal.dumps(ours, _NO_REFERENCES) == marshal.dumps(theirs, _NO_REFERENCES)
+    except ValueError:  # nested too deeply
+        return False
+
+
+def _content(run: Trajectory) -> JsonValue:
+    """Give all that a comparison looks at; None where some of it was not kept."""
     calls = run.calls
     states = [run.input.state, run.answer.state]
     states += [state for call in calls for state in (call.argument_state, call.observation.state)]
@@ -119,7 +144,7 @@ def _content(run: Trajectory) -> str | None:
         [decision.message, decision.final, [_of_call(call) for call in decision.calls]]
         for decision in run.decisions
     ]
-    return canonical_text([run.input.value, run.answer.digest_form, run.status, said, done])
+    return [run.input.value, run.answer.digest_form, run.status, said, done]
 
 
 def _of_call(call: Call) -> JsonValue:
