@@ -337,7 +337,8 @@ class Judge:
             mark = "added" if one is None else "missing"
         elif line.match.moved:
             mark = "moved"
-        return Pair(mark, *self._shown(one, two), tuple(line.divergences))
+        partly = any(step is not None and (step.unknown or step.unseen) for step in (one, two))
+        return Pair(mark, *self._shown(one, two), tuple(line.divergences), partly=partly)
 
     def _resynchronised(self, since: float) -> int | None:
         for line in self._lines:

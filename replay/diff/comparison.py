@@ -18,6 +18,8 @@ from tracekit.limits import cut_mark
 FORMAT = "tracekit-diff/1"
 LARGEST = 65_536
 """Of a value that is longer as JSON, only the beginning stands in the JSON form."""
+MOST_FIELDS = 200
+"""Of one difference, so many fields stand in the JSON form; the rest is counted."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Comparison(Outcome):
                     "left": form.action(pair.left),
                     "right": form.action(pair.right),
                     "divergences": [places[id(found)] for found in pair.divergences],
+                    "partly": pair.partly,
                 }
                 for pair in self.aligned
             ],
@@ -76,7 +79,8 @@ class _Form:
             "right_decision": found.right_decision,
             "left": self.action(found.left),
             "right": self.action(found.right),
-            "fields": [self.field(field) for field in found.fields],
+            "fields": [self.field(field) for field in found.fields[:MOST_FIELDS]],
+            "fields_left_out": max(0, len(found.fields) - MOST_FIELDS),
             "cause": found.cause,
             "because": found.because,
             "seen": self._actions(found.seen),

@@ -20,6 +20,11 @@ ACTED: tuple[Kind, ...] = ("changed_arguments", "added", "missing", "retry", "re
 TURN = "(user's turn)"
 """What stands for the tool where the user speaks."""
 Mark = Literal["same", "changed", "added", "missing", "moved"]
+Told = Mark | Literal["unknown"]
+SIGNS: dict[Told, str] = {
+    "same": "=", "changed": "~", "missing": "-", "added": "+", "moved": "%", "unknown": "?"
+}  # fmt: skip
+"""How lines are marked where they stand side by side."""
 
 
 class Harm(IntEnum):
@@ -36,6 +41,11 @@ class Harm(IntEnum):
     """Something came back otherwise: an observation, a user's turn, the answer, evidence."""
     ORDER = 6
     WORDING = 7
+
+    @property
+    def words(self) -> str:
+        """What readers are told."""
+        return self.name.lower().replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +112,13 @@ class Pair:
     right: Action | None
     divergences: tuple[Divergence, ...] = ()
     """What is said of this line."""
+    partly: bool = False
+    """Whether some of a side was not kept, so that nobody can compare it."""
+
+    @property
+    def told(self) -> Told:
+        """Its mark; where all that was kept is the same, and not all was kept, ``unknown``."""
+        return "unknown" if self.partly and self.mark == "same" else self.mark
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,11 @@ from replay.diff.explain import (
     one_line,
     shorten,
 )
-from replay.diff.model import Action, Divergence, Harm, Outcome, Pair
+from replay.diff.model import SIGNS, Action, Divergence, Harm, Outcome, Pair
 from tracekit.jsontree import Difference
 
-SIGNS = {"same": "=", "changed": "~", "added": "+", "missing": "-", "moved": "%"}
 _LEGEND = "= same   ~ changed   - only {left}   + only {right}   % moved"
-_HARM = {
-    Harm.WRITE: "write",
-    Harm.REFUSAL: "refusal",
-    Harm.CHANGED_READ: "changed read",
-    Harm.READ: "read",
-    Harm.RESULT: "result",
-    Harm.ORDER: "order",
-    Harm.WORDING: "wording",
-}
+_UNSURE = "   ? cannot tell"
 _FOLD = 6
 """More equal lines than this in a row are folded."""
 _MOST = 12
@@ -64,9 +55,13 @@ class _Text:
             yield from self._first("First other call", found.first_call)
         yield from self._listed(self._leading_title(), found.leading, most=_MOST)
         yield ""
-        yield "Side by side   " + _LEGEND.format(left=self._left, right=self._right)
+        yield "Side by side   " + self._legend()
         yield from self._aligned()
         yield from self._listed("Consequences, most harmful first", found.following, most=0)
+
+    def _legend(self) -> str:
+        unsure = any(pair.told == "unknown" for pair in self._found.aligned)
+        return _LEGEND.format(left=self._left, right=self._right) + _UNSURE * unsure
 
     def _leading_title(self) -> str:
         """Say what stands before the lines: writes too that follow from something else."""
@@ -85,7 +80,7 @@ class _Text:
         kept = len(some) if self._values else max(calls, most)
         for number, divergence in enumerate(some[:kept], start=1):
             yield from self._divergence(number, divergence)
-        if rest := Counter(_HARM[found.harm] for found in some[kept:]):
+        if rest := Counter(found.harm.words for found in some[kept:]):
             told = ", ".join(f"{count} of {harm}" for harm, count in rest.items())
             yield f"      … and {told} (shown with --full)"
 
@@ -168,7 +163,7 @@ class _Text:
         at = 0
         while at < len(pairs):
             end = at
-            while end < len(pairs) and pairs[end].mark == "same":
+            while end < len(pairs) and pairs[end].told == "same":
                 end += 1
             if end - at > _FOLD and not self._values:
                 yield self._line(pairs[at])
@@ -181,8 +176,8 @@ class _Text:
 
     def _line(self, pair: Pair) -> str:
         numbers = "/".join("-" if a is None else str(a.decision) for a in (pair.left, pair.right))
-        head = f"  {SIGNS[pair.mark]} {numbers:>7}  "
-        if pair.mark == "same":
+        head = f"  {SIGNS[pair.told]} {numbers:>7}  "
+        if pair.told == "same":
             return f"{head}both {self._action(pair.left)}"
         if pair.left is None or pair.right is None or pair.mark == "moved":
             name = self._right if pair.left is None else self._left
@@ -218,7 +213,7 @@ class _Text:
         return "".join(f"\n{room}  {line}" for line in told)
 
     def _divergence(self, number: int, found: Divergence) -> Iterator[str]:
-        yield f"  {number:>2}. [{_HARM[found.harm]}] {found.explanation}"
+        yield f"  {number:>2}. [{found.harm.words}] {found.explanation}"
         if len(found.fields) > 3 or (self._values and len(found.fields) > 1):
             yield from self._fields(found.fields, "      ")
 

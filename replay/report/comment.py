@@ -17,15 +17,6 @@ _MOST = 10
 """Causes beside the writes that are listed; the page holds all."""
 _ROOM = 40_000
 """So many signs of a list fit into a comment, of which the usual servers take 65,536."""
-_SIGN = {
-    Harm.WRITE: "**write**",
-    Harm.REFUSAL: "**refusal**",
-    Harm.CHANGED_READ: "changed read",
-    Harm.READ: "read",
-    Harm.RESULT: "result",
-    Harm.ORDER: "order",
-    Harm.WORDING: "wording",
-}
 
 
 def comment(found: Comparison) -> str:
@@ -75,7 +66,7 @@ def _table(found: Comparison) -> Iterator[str]:
 
 
 def _sign(one: Divergence) -> str:
-    sign = _SIGN[one.harm]
+    sign = f"**{one.harm.words}**" if one.harm <= Harm.REFUSAL else one.harm.words
     if one.is_write and one.harm not in (Harm.WRITE, Harm.REFUSAL):
         sign = f"**write**, {sign}"
     return sign if one.cause else f"{sign}, follows"

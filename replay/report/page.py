@@ -10,29 +10,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
 from replay.diff import Comparison
+from replay.diff.comparison import MOST_FIELDS
 from replay.diff.explain import around, describe_action, one_line, shorten
-from replay.diff.model import Action, Divergence, Harm, Pair
+from replay.diff.model import SIGNS, Action, Divergence, Harm, Pair, Told
 from tracekit.canonical import JsonValue, json_text
 from tracekit.jsontree import Difference
 
 MOST_CHARACTERS = 20_000
 """Of one value; a page is no archive, and a browser has to lay it out."""
 _WIDTH = 110
-_HARM = {
-    Harm.WRITE: "write",
-    Harm.REFUSAL: "refusal",
-    Harm.CHANGED_READ: "changed read",
-    Harm.READ: "read",
-    Harm.RESULT: "result",
-    Harm.ORDER: "order",
-    Harm.WORDING: "wording",
-}
-_SIGNS = {"same": "=", "changed": "~", "added": "+", "missing": "\N{MINUS SIGN}", "moved": "%"}
 _KEYS = (
     ("j k", "next, previous line"),
     ("n p", "next, previous difference"),
@@ -140,10 +132,11 @@ class _Body:
             if found.resynchronised_at is not None:
                 parts.append(f"the same call again in decision {found.resynchronised_at}")
             said = ", ".join(parts)
+        counted = Counter(pair.told for pair in found.aligned)
         counts = "".join(
             f'<li class="{mark}"><b>{count}</b> {mark}</li>'
-            for mark, count in found.counts.items()
-            if count
+            for mark in SIGNS
+            if (count := counted[mark])
         )
         return (
             f'<p class="verdict {kind}"><strong>{word}</strong> <span>{_text(said)}</span></p>'
@@ -206,7 +199,7 @@ class _Body:
         yield (
             '<section><h2>Side by side</h2><p class="tools">'
             '<label><input type="checkbox" id="only"> differences only</label> '
-            '<button type="button" id="help">keys</button></p>'
+            f'<button type="button" id="help">keys</button> {self._legend()}</p>'
             '<table class="lines"><thead><tr><th class="mark"></th><th class="step">step</th>'
             f'<th>{_text(self._left)}</th><th class="step">step</th>'
             f"<th>{_text(self._right)}</th></tr></thead><tbody>"
@@ -214,13 +207,21 @@ class _Body:
         yield from (_line(at, pair) for at, pair in enumerate(self._found.aligned))
         yield "</tbody></table></section>"
 
+    def _legend(self) -> str:
+        words = {"missing": f"only {self._left}", "added": f"only {self._right}"}
+        words["unknown"] = "cannot tell"
+        told = "".join(
+            f"<span><b>{_sign(mark)}</b> {_text(words.get(mark, mark))}</span> " for mark in SIGNS
+        )
+        return f'<span class="legend">{told.strip()}</span>'
+
     def _help(self) -> str:
         rows = "".join(f"<dt><kbd>{key}</kbd></dt><dd>{what}</dd>" for key, what in _KEYS)
         return f'<dialog id="keys"><h2>Keys</h2><dl>{rows}</dl></dialog>'
 
 
 def _tag(found: Divergence) -> str:
-    word = _HARM[found.harm] if found.cause else f"{_HARM[found.harm]}, follows"
+    word = found.harm.words if found.cause else f"{found.harm.words}, follows"
     return f'<span class="tag harm-{int(found.harm)}">{word}</span>'
 
 
@@ -228,10 +229,14 @@ def _line(at: int, pair: Pair) -> str:
     harm = min((int(one.harm) for one in pair.divergences), default=0)
     worst = f" harm-{harm}" if harm else ""
     return (
-        f'<tr id="line-{at}" class="line {pair.mark}{worst}" tabindex="-1" aria-expanded="false">'
-        f'<td class="mark" title="{pair.mark}">{_SIGNS[pair.mark]}</td>'
+        f'<tr id="line-{at}" class="line {pair.told}{worst}" tabindex="-1" aria-expanded="false">'
+        f'<td class="mark" title="{pair.told}">{_sign(pair.told)}</td>'
         f"{_cells(pair.left)}{_cells(pair.right)}</tr>"
     )
+
+
+def _sign(mark: Told) -> str:
+    return SIGNS[mark].replace("-", "\N{MINUS SIGN}")
 
 
 def _cells(action: Action | None) -> str:
@@ -268,7 +273,8 @@ def _data(found: Comparison) -> str:
             "left": _values(pair.left),
             "right": _values(pair.right),
             "said": [one.explanation for one in pair.divergences],
-            "fields": [_field(field) for one in pair.divergences for field in one.fields],
+            "fields": [_field(f) for one in pair.divergences for f in one.fields[:MOST_FIELDS]],
+            "more": sum(max(0, len(one.fields) - MOST_FIELDS) for one in pair.divergences),
         }
         for pair in found.aligned
     ]

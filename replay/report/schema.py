@@ -63,6 +63,9 @@ class Difference(Published):
     left: Step | None
     right: Step | None
     fields: list[Field]
+    """Where the compared values differ; the first 200."""
+    fields_left_out: int
+    """How many more there are."""
     cause: bool
     """False where it differs only because what it was given did."""
     because: str | None
@@ -82,6 +85,8 @@ class Line(Published):
     right: Step | None
     divergences: list[int]
     """Places in the list of divergences."""
+    partly: bool
+    """Whether some of a side was not kept: ``same`` then stands for what was."""
 
 
 class Report(Published):

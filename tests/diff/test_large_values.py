@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replay.diff import Comparison, diff
-from replay.diff.comparison import LARGEST
+from replay.diff.comparison import LARGEST, MOST_FIELDS
 from replay.diff.explain import around, one_line, shorten
 from replay.report import comment, page
 from replay.report.schema import Report
@@ -89,3 +89,15 @@ def test_a_value_is_shortened_as_if_all_of_it_were_written(value: JsonValue, wid
     whole = one_line(value)
     expected = whole if len(whole) <= width else whole[: width - 1] + "…"
     assert shorten(value, width) == expected
+
+
+def test_of_very_many_fields_the_first_stand_in_the_json_and_the_rest_is_counted() -> None:
+    names = [f"n{n:04}" for n in range(MOST_FIELDS + 7)]
+    found = _compared(dict.fromkeys(names, 1), dict.fromkeys(names, 2))
+    report = Report.model_validate(parse_json(json_text(found.as_dict())))
+    (keep,) = [one for one in report.divergences if one.kind == "changed_arguments"]
+    assert [field.pointer for field in keep.fields] == [
+        f"/value/{name}" for name in names[:MOST_FIELDS]
+    ]
+    assert keep.fields_left_out == 7
+    assert page(found).count('"pointer"') <= 3 * MOST_FIELDS

@@ -16,6 +16,7 @@ from replay.diff.align import align
 from replay.diff.blocks import Prices
 from replay.diff.costs import change
 from replay.diff.steps import declared, steps_of
+from replay.report import page
 from tests.diff.building import call, compare, kinds, read, run, write
 from tracekit.canonical import canonical_text, digest, encode
 from tracekit.contract import Matchers, Parameter
@@ -84,6 +85,22 @@ def test_a_described_argument_on_one_side_is_no_difference_and_no_agreement() ->
     for whole in ("text", {"deep": {"down": 1}}, [1, 2], None):
         one = run(given(write("keep"), file=Lock(), name="a"))
         assert cannot_tell(one, run(given(write("keep"), file=whole, name="a")))
+
+
+def test_a_step_that_nobody_can_compare_has_a_mark_of_its_own_side_by_side() -> None:
+    reads = [read("look", {"n": n}, n) for n in range(9)]
+    one = run(*reads, given(write("keep"), file=Lock()))
+    other = run(*reads, given(write("keep"), file="text"), write("pay"))
+    found = compare(one, other)
+    assert found.counts == {"same": 10, "changed": 0, "added": 1, "missing": 0, "moved": 0}
+    assert [pair.told for pair in found.aligned][-2:] == ["unknown", "added"]
+    text = found.as_text()
+    assert "% moved   ? cannot tell" in text
+    assert "\n  ?   10/10  recorded keep(" in text
+    html = page(found)
+    assert html.count('title="unknown">?</td>') == 1
+    assert '<li class="same"><b>9</b> same</li>' in html
+    assert "<b>?</b> cannot tell" in html
 
 
 def test_what_is_known_beside_a_described_argument_still_differs() -> None:

@@ -28,6 +28,7 @@
     cell.colSpan = 5;
     for (const said of line.said) cell.append(make("p", said));
     for (const field of line.fields) cell.append(pair(field.pointer || "(whole value)", field.left, field.right));
+    if (line.more) cell.append(make("p", `… ${line.more.toLocaleString("en")} more fields differ`));
     const side = (name, what) => (line[name] === null ? null : line[name][what]);
     cell.append(pair("arguments", side("left", "arguments"), side("right", "arguments")));
     if (side("left", "observation") !== null || side("right", "observation") !== null)
