@@ -200,7 +200,11 @@ def _choose_writer(value: JsonValue) -> _Writer:
             return _Writer.CAREFUL
         for child in node:
             kind = type(child)
-            if (kind is str and len(child) <= LONG_TEXT) or kind in _SHORT:
+            if (
+                (kind is str and len(child) <= LONG_TEXT)
+                or (kind is int and -SAFE_INT <= child <= SAFE_INT)
+                or kind in _SHORT
+            ):
                 continue
             if kind is dict or kind is list:
                 stack.append((child, depth + 1))
