@@ -14,6 +14,8 @@ from tracekit.redact.detectors import Span
 from tracekit.redact.look import Look
 from tracekit.redact.names import name_class
 from tracekit.redact.placeholders import SECRET
+from tracekit.redact.places import BEHIND, is_long, pieces_with
+from tracekit.redact.signs import ANY_WORD
 
 NAME_PARTS = (
     b"pass", b"pwd", b"secret", b"token", b"key", b"authorization", b"cookie", b"credential",
@@ -26,6 +28,11 @@ _ASSIGNMENT = re.compile(
     r"""([\w-]{0,40})(?:\\*["'])?(?:\][ \t]{0,3}(?==)|[ \t]{0,3}|(?=>))"""
     r"""(?:=>|:=|[:=]|(?P<element>>))[ \t]{0,3}(?![:=])"""
 )
+_SIGN = (
+    rf"(?i:{'|'.join(part.decode() for part in NAME_PARTS)}){ANY_WORD}*(?:\\|[\"']?\]?[ \t]*[:=>])"
+)
+"""What of that the automaton looks for."""
+_NAME_END = re.compile(r"[\w-]*")
 _QUOTED = re.compile(
     r"""
     \"{3} (?P<triple> .{0,4000}? ) \"{3}
@@ -65,10 +72,8 @@ def find_assignments(look: Look) -> Iterator[Span]:
     text, low = look.text, look.low
     if not _assigns(low):
         return
-    parts = [part for part in NAME_PARTS if look.has("low", part)]
-    starts = sorted(position for part in parts for position in _positions(low, part))
     done = 0
-    for start in starts:
+    for start in _starts(look):
         if start < done:
             continue
         match = _ASSIGNMENT.match(text, start)
@@ -90,13 +95,25 @@ def names_secret(look: Look) -> bool:
     text, low = look.text, look.low
     if not _assigns(low):
         return False
-    for part in NAME_PARTS:
-        if part in low:
-            for start in _positions(low, part):
-                match = _ASSIGNMENT.match(text, start)
-                if match and name_class(_name_before(text, start) + text[start : match.end(1)]):
-                    return True
+    for start in _starts(look):
+        match = _ASSIGNMENT.match(text, start)
+        if match and name_class(_name_before(text, start) + text[start : match.end(1)]):
+            return True
     return False
+
+
+def _starts(look: Look) -> list[int]:
+    """Return where a part of a name of a secret stands; in long texts, with a sign behind it."""
+    low = look.low
+    if is_long(look.text):
+        places = pieces_with(look.text, _SIGN)
+        said = b"\n".join([low[begin : end + BEHIND] for begin, end in places])
+        parts = [part for part in NAME_PARTS if part in said]
+        found = [at for place in places for part in parts for at in _all(low, part, *place)]
+    else:
+        parts = [part for part in NAME_PARTS if look.has("low", part)]
+        found = [at for part in parts for at in _all(low, part, 0, len(low))]
+    return sorted(found)
 
 
 def _assigns(low: bytes) -> bool:
@@ -112,22 +129,17 @@ def _names_variable(value: str) -> bool:
     return value.islower() and "_" in value and name_class(value) is not None
 
 
-def _positions(text: bytes, part: bytes) -> Iterator[int]:
-    position = text.find(part)
+def _all(text: bytes, part: bytes, begin: int, end: int) -> Iterator[int]:
+    """Yield where ``part`` begins in a piece of the text."""
+    position = text.find(part, begin, end + len(part) - 1)
     while position >= 0:
         yield position
-        position = text.find(part, position + len(part))
+        position = text.find(part, position + len(part), end + len(part) - 1)
 
 
 def _name_before(text: str, end: int) -> str:
-    start = end
-    while (
-        start > 0
-        and end - start < _NAME_BEFORE
-        and (text[start - 1].isalnum() or text[start - 1] in "_-")
-    ):
-        start -= 1
-    return text[start:end]
+    match = _NAME_END.match(text[max(0, end - _NAME_BEFORE) : end][::-1])
+    return text[end - match.end() : end] if match else ""
 
 
 def _rest(text: str, start: int, before: str, match: re.Match[str]) -> _Rest:

@@ -6,8 +6,6 @@ which every digit is ``0`` and every capital ``A``, so that a phone number is a 
 Every pattern is linear: it starts at a boundary that cannot repeat inside its own match, or is
 bounded, or is possessive. Entropy only confirms what a word's letters already suggest: by itself it
 would take digests, ids and call ids for secrets, and a trace is full of those.
-
-It has more than 400 lines: the table of the detectors stands beside what its columns mean.
 """
 
 from __future__ import annotations
@@ -22,6 +20,19 @@ from typing import NamedTuple
 from tracekit.redact.entropy import is_random_word
 from tracekit.redact.look import FLAGS, Form, Look
 from tracekit.redact.placeholders import GAP, GAPS, SECRET, iban_remainder, luhn_digit
+from tracekit.redact.places import is_long
+from tracekit.redact.signs import RARE_LITERALS, rare_sign
+from tracekit.redact.starts import (
+    CARD_GROUPS,
+    CARD_RUN,
+    PHONE_BEHIND_AREA,
+    PHONE_GROUPS,
+    address_starts,
+    card_starts,
+    iban_starts,
+    phone_starts,
+    starts_of,
+)
 
 
 class Span(NamedTuple):
@@ -55,7 +66,7 @@ class Detector:
     crosses: bool = False
     size: Callable[[str], int] | None = None
     """How much of what matched is the real thing; none if 0."""
-    starts: Callable[[Look], Iterable[int]] | None = None
+    starts: Callable[[Look], Iterable[int] | None] | None = None
     """Where alone a match may begin, in order, if that is quicker than to try everywhere."""
 
     def find(self, look: Look) -> Iterator[Span]:
@@ -71,11 +82,12 @@ class Detector:
 
     def _matches(self, look: Look) -> Iterator[re.Match[str]]:
         text = look.text
-        if self.starts is None:
+        starts = None if self.starts is None else self.starts(look)
+        if starts is None:
             yield from self.pattern.finditer(text)
             return
         position = 0
-        for start in self.starts(look):
+        for start in starts:
             match = self.pattern.match(text, start) if start >= position else None
             if match is not None:
                 position = match.end()
@@ -84,6 +96,8 @@ class Detector:
 
 def find_forms(look: Look, detectors: tuple[Detector, ...]) -> Iterator[Span]:
     """Yield what the detectors find, each run only where one of its literals stands."""
+    if is_long(look.text):
+        look.narrow(RARE_LITERALS, rare_sign())
     for detector in detectors:
         for needle in detector.needles:
             if look.has(detector.form, needle):
@@ -133,36 +147,6 @@ def _is_basic(text: str) -> bool:
         return False
 
 
-def _starts_of(*words: bytes) -> Callable[[Look], list[int]]:
-    """Return what finds where one of ``words`` stands, in any case, of which none holds another."""
-
-    def starts(look: Look) -> list[int]:
-        found = []
-        for word in words:
-            at = look.low.find(word)
-            while at >= 0:
-                found.append(at)
-                at = look.low.find(word, at + 1)
-        return sorted(found)
-
-    return starts
-
-
-def _address_starts(look: Look) -> Iterator[int]:
-    """Yield where the name before each ``@`` begins, also behind an escape as in ``\\nname@``."""
-    text = look.text
-    at = text.find("@")
-    while at >= 0:
-        start = at
-        while start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_.%+-"):
-            start -= 1
-        yield start
-        for size in _ESCAPE_SIZES:
-            if start + size < at:
-                yield start + size
-        at = text.find("@", at + 1)
-
-
 def _is_address(text: str) -> bool:
     """Say whether ``text`` is somebody's: ``git@github.com:x/y`` names a host, not a person."""
     return not text.startswith("git@")
@@ -176,8 +160,6 @@ def _is_bearer(text: str) -> bool:
     return len(text) >= 20 or any(char.isdigit() for char in text)
 
 
-_ESCAPE_SIZES = (1, 2, 3, 5)
-"""Of ``n``, ``0m``, ``31m`` and ``u0026``, behind which a name may begin."""
 _IBAN_TABLE = (
     "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 "
     "DO28 EE20 EG29 ES24 FI18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 "
@@ -238,7 +220,7 @@ DETECTORS: tuple[Detector, ...] = (
         (b"bearer ",),
         re.compile(r"\b(?ai:bearer) {1,4}(?P<secret>[\w.~+/-]{8,}+=*+)"),
         _is_bearer,
-        starts=_starts_of(b"bearer "),
+        starts=starts_of(b"bearer "),
     ),
     Detector(
         SECRET,
@@ -246,7 +228,7 @@ DETECTORS: tuple[Detector, ...] = (
         (b"basic ",),
         re.compile(r"\b(?ai:basic) {1,4}(?P<secret>[A-Za-z0-9+/]{8,}+={0,2})"),
         _is_basic,
-        starts=_starts_of(b"basic "),
+        starts=starts_of(b"basic "),
     ),
     Detector(
         SECRET,
@@ -258,6 +240,7 @@ DETECTORS: tuple[Detector, ...] = (
         ),
         first=True,
         crosses=True,
+        starts=starts_of(b"curl "),
     ),
     Detector(
         SECRET,
@@ -276,7 +259,7 @@ DETECTORS: tuple[Detector, ...] = (
         (b"identified by ", b"with password "),
         re.compile(r"\b(?ai:identified by|with password) '(?P<secret>[^'\n]{1,200})'"),
         crosses=True,
-        starts=_starts_of(b"identified by ", b"with password "),
+        starts=starts_of(b"identified by ", b"with password "),
     ),
     Detector(
         "email",
@@ -290,7 +273,7 @@ DETECTORS: tuple[Detector, ...] = (
             r"@(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.){1,8}[A-Za-z]{2,24})(?![\w])"
         ),
         _is_address,
-        starts=_address_starts,
+        starts=address_starts,
     ),
     Detector(
         "phone",
@@ -304,28 +287,23 @@ DETECTORS: tuple[Detector, ...] = (
     Detector(
         "phone",
         "shape",
-        (b"000-000-0000", b"000.000.0000", b") 000-0000", b")000-0000"),
+        (*PHONE_GROUPS, *PHONE_BEHIND_AREA),
         re.compile(
             rf"[(2-9]{_BEFORE_NUMBER}"
             r"(?:(?<=\()[2-9]\d\d\) ?[2-9]\d\d-|(?<!\()\d\d([.-])[2-9]\d\d\1)\d{4}(?![.-]?\w)"
         ),
+        starts=phone_starts,
     ),
     Detector(
         "card",
         "shape",
-        (
-            b"0" * 15,
-            *(
-                form.replace(b"+", gap)
-                for form in (b"0000+0000+0000", b"0000+000000")
-                for gap in (b" ", b"-", b"?")
-            ),
-        ),
+        (CARD_RUN, *CARD_GROUPS),
         re.compile(
             rf"[2-6]{_BEFORE_CARD}\d{{3}}(?:\d{{11,12}}"
             rf"|({GAP})\d{{4}}\1\d{{4}}\1\d{{4}}|({GAP})\d{{6}}\2\d{{5}})(?![\w-])"
         ),
         is_card,
+        starts=card_starts,
     ),
     Detector(
         "iban",
@@ -337,5 +315,6 @@ DETECTORS: tuple[Detector, ...] = (
             r"(?![A-Za-z0-9])"
         ),
         size=_iban_end,
+        starts=iban_starts,
     ),
 )

@@ -9,42 +9,27 @@ Where it sees nothing, neither the detectors nor the rules for names find anythi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from tracekit.redact.assignments import NAME_PARTS
 from tracekit.redact.detectors import DETECTORS
-from tracekit.redact.look import FLAGS
 from tracekit.redact.names import TAILS, secret_endings
-from tracekit.redact.tokens import LEADS, TOKEN_PREFIXES
-
-Sees = Callable[[str], bool]
+from tracekit.redact.places import Sees, ascii_form
+from tracekit.redact.signs import ANY_WORD, sign_of
+from tracekit.redact.starts import CARD_RUN
+from tracekit.redact.tokens import LEADS, SHORTEST_TOKEN, TOKEN_PREFIXES
 
 _WORD = r"[A-Za-z0-9_\-]"
 _LOW = r"[a-z0-9_\-]"
-_NOT_ASCII = r"\x{80}-\x{10FFFF}"
-_NEGATED = re.compile(r"\[\^([^\]]*)\]")
-_ANY_WORD = rf"[A-Za-z0-9_\-{_NOT_ASCII}]"
-"""Also whatever else may count as a letter."""
 _BETWEEN = '[^A-Za-z0-9"]*'
 """What may stand between the letters of a name."""
 _LONG_RUN = 16
-_SHORTEST_TOKEN = 10
-"""Behind its prefix no token is shorter."""
 _NO_LETTERS = rf"[0-9_\-]{{{_LONG_RUN}}}"
 _CARD = r"(?:\A|[^0-9.]|[A-Za-z]\.)[2-6][0-9]{14}"
 """As in text and number; not behind a point, as so many digits of a fraction are."""
-_INSTEAD: Mapping[bytes, str] = {
-    b"+0": r"\+[1-9]",  # a country
-    b"://": "@",  # without one no password stands in an address
-    b"identified by ": r"(?i:identified by ')",
-    b"with password ": r"(?i:with password ')",
-    **dict.fromkeys(FLAGS, r"--[a-z\-]*(?:password|passwd|secret|token|api-key) "),
-}
-"""Of detectors whose literals say too little: what else each match of theirs holds."""
-_DIGITS = b"0" * 15
 _EACH, _PATIENCE = 300, 300_000
 """What looking at a value costs the detectors, in characters; and what making an automaton does."""
 _LARGE = 1 << 12
@@ -116,7 +101,7 @@ class Glance:
         if self._builtin:
             inside += _literals(ascii_only=ascii_only)
             inside += [*_assigned(), *_runs(), "%[0-9A-Fa-f]{2}", LEADS.pattern]
-            tokens = rf"(?:{'|'.join(_prefixes())}){_ANY_WORD}{{{_SHORTEST_TOKEN}}}"
+            tokens = rf"(?:{'|'.join(_prefixes())}){ANY_WORD}{{{SHORTEST_TOKEN}}}"
             parts += [tokens, rf'[^"]*[^A-Za-z0-9"](?:{tokens})']
             parts += [_NO_LETTERS, rf'[^"]*[^A-Za-z0-9_\-"]{_NO_LETTERS}']
         if inside:
@@ -126,7 +111,7 @@ class Glance:
             doubts.append(rf"{_OPENING}(?:{'|'.join(parts)})")
         pattern = "|".join(doubts)
         if ascii_only:  # a smaller automaton
-            pattern = _NEGATED.sub(r"[\\x00-\\x7F&&[^\1]]", pattern.replace(_NOT_ASCII, ""))
+            pattern = ascii_form(pattern)
         schema = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
         try:
             sees: Sees = SchemaValidator(schema).isinstance_python
@@ -181,29 +166,16 @@ def _literals(*, ascii_only: bool) -> Iterable[str]:
     found = set()
     for detector in DETECTORS:
         for needle in detector.needles:
-            if needle == _DIGITS and ascii_only:
+            if needle == CARD_RUN and ascii_only:
                 continue  # digits of other scripts aside, it is a card
-            instead = _INSTEAD.get(needle)
-            found.add(instead or _FORMS[detector.form](needle.decode("ascii")))
+            found.add(sign_of(detector.form, needle))
     return sorted(found)
-
-
-def _shape(needle: str) -> str:
-    classes = {"0": "[0-9]", "A": "[A-Z]", "?": f"[?{_NOT_ASCII}]"}
-    return "".join(classes.get(char) or re.escape(char) for char in needle)
-
-
-_FORMS: Mapping[str, Callable[[str], str]] = {
-    "raw": re.escape,
-    "low": lambda needle: rf"(?i:{re.escape(needle)})",
-    "shape": _shape,
-}
 
 
 def _assigned() -> Iterable[str]:
     """Yield the name of a secret before a sign of assignment in a text."""
     names = "|".join(part.decode() for part in NAME_PARTS)
-    yield rf"(?i:{names}){_ANY_WORD}*'?\]?[ \t]*[=:>]"
+    yield rf"(?i:{names}){ANY_WORD}*'?\]?[ \t]*[=:>]"
 
 
 def _runs() -> Iterable[str]:

@@ -7,10 +7,11 @@ in some places since another look found nothing of a literal, only those places 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Literal
 
 from tracekit.redact.base64text import starts_readably
+from tracekit.redact.places import BEFORE, BEHIND, pieces_with
 
 Form = Literal["raw", "low", "shape"]
 """As bytes; in lower case; with every digit as ``0`` and every capital as ``A``."""
@@ -68,7 +69,7 @@ class Look:
         """
         self.text = text
         self._absent: set[tuple[Form, bytes]] = set()
-        self._before = before._absent if before is not None else self._absent
+        self._before: Set[tuple[Form, bytes]] = before._absent if before else frozenset()
         self._changed = Look(changed) if before is not None else None
         raw = text.encode("ascii", "replace")
         self.raw = raw
@@ -89,16 +90,21 @@ class Look:
         asked = form, literal
         if asked in self._absent:
             return False
-        stem = _STEMS.get(asked)
-        if stem is not None and not self.has(*stem):
-            found = False
-        elif self._changed is not None and asked in self._before:
+        if self._changed is not None and asked in self._before:
             found = self._changed.has(form, literal)
         else:
-            found = literal in self._form(form)
+            stem = _STEMS.get(asked)
+            found = (stem is None or self.has(*stem)) and literal in self._form(form)
         if not found:
             self._absent.add(asked)
         return found
+
+    def narrow(self, asked: Set[tuple[Form, bytes]], sign: str) -> None:
+        """Look for the literals ``asked`` only where ``sign`` stands, which goes with each."""
+        if self._changed is None:
+            pieces = pieces_with(self.text, sign)
+            said = [self.text[max(0, at - BEFORE) : end + BEHIND] for at, end in pieces]
+            self._before, self._changed = asked, Look("\n".join(said))
 
     def _form(self, form: Form) -> bytes:
         return self.raw if form == "raw" else self.low if form == "low" else self.shape

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tracekit.redact.issued import ISSUED
+from tracekit.redact.places import is_long, pieces_with
 
 GAPS = " \u00a0\u2007\u2009\u202f-"
 """What stands between the groups of a long number."""
@@ -83,12 +84,14 @@ def find_placeholders(text: str) -> list[Wall]:
 
 def _starts(text: str) -> list[int]:
     """Return where a placeholder may begin, in order: each holds one of a few words."""
+    places = pieces_with(text, _MARK) if is_long(text) else [(0, len(text))]
     found: set[int] = set()
-    for word, offsets in _MARKS.items():
-        at = text.find(word)
-        while at >= 0:
-            found.update([at - offset for offset in offsets])
-            at = text.find(word, at + 1)
+    for begin, end in places:
+        for word, offsets in _MARKS.items():
+            at = text.find(word, begin, end + len(word) - 1)
+            while at >= 0:
+                found.update([at - offset for offset in offsets])
+                at = text.find(word, at + 1, end + len(word) - 1)
     return sorted(start for start in found if start >= 0)
 
 
@@ -196,6 +199,8 @@ _MARKS: dict[str, tuple[int, ...]] = {
     "ZZZZ": (4, 5),
 }
 """A word that stands in every placeholder of some kinds, and how far from their beginning."""
+_MARK = "|".join(map(re.escape, _MARKS))
+"""Any of them, in the language of the automaton."""
 _PLACEHOLDER = re.compile(
     "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items())
     + rf"|redacted-(?P<named>[a-z][a-z0-9_]{{0,39}})-{_TAG}"

@@ -21,6 +21,7 @@ from tracekit.redact.detectors import DETECTORS, find_forms, find_random
 from tracekit.redact.encoded import MOST_LAYERS, layers
 from tracekit.redact.look import Look
 from tracekit.redact.names import name_class
+from tracekit.redact.places import is_long
 from tracekit.redact.repeated import repeats_a_key
 from tracekit.redact.tokens import find_tokens
 
@@ -31,6 +32,8 @@ _MOST_NESTED = 50
 _DIGITS = bytes(48 if 48 <= code <= 57 else code for code in range(256))
 _LONG_NUMBER = b"0" * 15
 """The number of a payment card has at least so many digits."""
+_LONGEST_INT = b"0" * 640
+"""Whether ``json`` reads an integer with more digits, a program may say."""
 _CARD = re.compile(rb"(?<![0-9.])[2-6][0-9]{14,15}(?![0-9.])")
 
 
@@ -63,8 +66,8 @@ class Prefilter:
             nested = _with_nested(contents)
             if nested is None:
                 return False
-            parts = nested
-            joined = "\n".join([text for part in parts for text in part.texts])
+            parts, said = nested
+            joined = "\n".join(said)
         for part in parts:
             if not (part.keys <= self._clean_keys or self._are_clean(part.keys)):
                 return False
@@ -99,7 +102,8 @@ def _may_hold_a_secret(
 ) -> bool:
     look = Look(joined)
     if detectors:
-        if look.may_match() and next(find_forms(look, DETECTORS), None) is not None:
+        worth_it = is_long(joined) or look.may_match()
+        if worth_it and next(find_forms(look, DETECTORS), None) is not None:
             return True
         if look.long and next(find_tokens(look), None) is not None:
             return True
@@ -129,27 +133,36 @@ def _may_hold_a_card(plain: Plain) -> bool:
     return _LONG_NUMBER in shape and _CARD.search(plain.data) is not None
 
 
-def _with_nested(contents: Contents) -> list[Contents] | None:
-    """Return what stands in the value and in the JSON inside its texts; None where in doubt."""
+def _with_nested(contents: Contents) -> tuple[list[Contents], list[str]] | None:
+    """Return what stands in the value and in the JSON inside its texts; None where in doubt.
+
+    Beside it the texts that are looked at as such: of JSON it is what stands in it.
+    """
     parts = [contents]
+    said: list[str] = []
     for part in parts:
         for text in part.texts:
             if "{" not in text and "[" not in text:
+                said.append(text)
                 continue
             stripped = text.strip()
             if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
+                said.append(text)
                 continue
             try:
                 value = orjson.loads(text)
             except orjson.JSONDecodeError:
                 if _is_json(text):
                     return None
+                said.append(text)
                 continue
             inner = look_through(value)
             if inner is None or len(parts) > _MOST_NESTED or repeats_a_key(text, value):
                 return None
+            if _LONGEST_INT in text.encode("ascii", "replace").translate(_DIGITS):
+                return None
             parts.append(inner)
-    return parts
+    return parts, said
 
 
 def _is_json(text: str) -> bool:

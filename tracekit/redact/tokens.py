@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 
 from tracekit.redact.detectors import Span
 from tracekit.redact.issued import ISSUED
 from tracekit.redact.look import Look
 from tracekit.redact.placeholders import SECRET
+from tracekit.redact.places import is_long, overlapping, pieces_with
+from tracekit.redact.signs import ANY_WORD
 
 
 def find_tokens(look: Look) -> Iterator[Span]:
@@ -23,7 +26,10 @@ def find_tokens(look: Look) -> Iterator[Span]:
     They begin where a run of their characters begins, so only beginnings are compared.
     """
     text, raw = look.text, look.raw
-    for start, end in look.long:
+    runs = look.long
+    if runs and is_long(text):
+        runs = overlapping(runs, pieces_with(text, _sign()))
+    for start, end in runs:
         first = start
         if start and raw[start - 1] in _ESCAPES:
             first += escaped(text, start)
@@ -107,3 +113,20 @@ _UNTOLD = frozenset({"M", "N", "O", "SK", "AC", "key-", "secret_", "dapi", "r8_"
 """Prefixes that say too little where a run does not begin with them."""
 _INNER = re.compile(f"[_-](?={'|'.join(p for p in TOKEN_PREFIXES if p not in _UNTOLD)})")
 _MOST_INNER = 8
+SHORTEST_TOKEN = 10
+"""Behind its prefix no token is shorter."""
+_SAY_LITTLE = {
+    "eyJ": f"eyJ{ANY_WORD}{{5}}",
+    **dict.fromkeys("MNO", rf"[MNO]{ANY_WORD}{{22,27}}\."),
+    **dict.fromkeys(("SK", "AC"), "(?:SK|AC)[0-9a-f]{32}"),
+}
+"""Prefixes so short that more of the token is looked for."""
+
+
+@cache
+def _sign() -> str:
+    """Return what stands in a text at the beginning of a token, in the automaton's language."""
+    escape = r"\\(?:[nrtbfv]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|[\[;][0-9]{1,3}m"
+    prefixes = "|".join(re.escape(one) for one in TOKEN_PREFIXES if one not in _SAY_LITTLE)
+    tokens = [f"(?:{prefixes}){ANY_WORD}{{{SHORTEST_TOKEN}}}", *sorted(set(_SAY_LITTLE.values()))]
+    return rf"(?:\A|[^A-Za-z0-9]|{escape})(?:{'|'.join(tokens)})|{LEADS.pattern}"
