@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replay.comparing.outcome import ManyComparison, PairOutcome, not_compared, worst_first
-from replay.comparing.pairing import CASE_LABELS, TRIAL_LABEL, Candidate, Pair, Pairing, pair_runs
+from replay.comparing.pairing import TRIAL_LABEL, Candidate, Pair, Pairing, pair_runs
 from replay.comparing.references import References, folder_of, read_references
 from replay.comparing.selection import Selection, Selections, as_selections, choose_all
 from replay.comparing.work import Compared, PairWork, compare_in_store, compare_pairs
 from replay.many.reading import Listed
 from replay.many.workers import WorkerLost, Workers
+from replay.metrics.gold import ATTACK_LABELS
 from tracekit.canonical import JsonValue, json_text, parse_json
 from tracekit.configuration import store_path
 from tracekit.errors import UsageError
@@ -139,7 +140,7 @@ def candidates(store: Store, rows: Sequence[RunRow]) -> list[Candidate]:
 
 
 def _candidate(row: RunRow, labels: dict[str, JsonValue]) -> Candidate:
-    attack = [labels.get(name) for name in CASE_LABELS]
+    attack = [labels.get(name) for name in ATTACK_LABELS]
     trial = labels.get(TRIAL_LABEL)
     return Candidate(
         run_id=row.run_id,
@@ -158,7 +159,7 @@ def _text(value: JsonValue) -> str:
 
 def _labels(store: Store, run_ids: Sequence[str]) -> dict[str, dict[str, JsonValue]]:
     """Read the labels of runs that pairing needs; imported ones have some."""
-    names = (*CASE_LABELS, TRIAL_LABEL)
+    names = (*ATTACK_LABELS, TRIAL_LABEL)
     columns = ", ".join(f"json_extract(attributes, '$.labels.{name}')" for name in names)
     found: dict[str, dict[str, JsonValue]] = {}
     for start in range(0, len(run_ids), _IDS_A_QUERY):

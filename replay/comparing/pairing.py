@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-CASE_LABELS = ("attack_type", "injection_task_id")
-"""Labels of imported runs that make another case of the same task: what was smuggled in."""
 TRIAL_LABEL = "trial"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from replay.metrics.attempts import Attempts
 from replay.metrics.definitions import DEFINITIONS, Definition
-from replay.metrics.gold import Gold, gold_of_case, gold_of_run, references
+from replay.metrics.gold import Gold, cases_as_gold, gold_of_case, gold_of_run, references
 from replay.metrics.measuring import measure, measure_many, sum_runs
 from replay.metrics.model import Bucket, Count, Measure, MeasuredRun, RunMeasures, Usage
 from replay.metrics.reading import read_measured
@@ -28,6 +28,7 @@ __all__ = [
     "Metrics",
     "RunMeasures",
     "Usage",
+    "cases_as_gold",
     "gold_of_case",
     "gold_of_run",
     "measure",

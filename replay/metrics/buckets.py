@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from replay.metrics.gold import ATTACK_LABELS, labels_of
+from replay.metrics.gold import attack, labels_of
 from tracekit.canonical import JsonValue, canonical_text, json_text
 from tracekit.events import Effect
 from tracekit.trajectory import Trajectory
@@ -43,9 +43,8 @@ def attempt_of(run: Trajectory) -> tuple[str, ...]:
     """Name what a run tried, so that those that tried the same are found; empty without a task."""
     if run.task_id is None:
         return ()
-    labels = labels_of(run)
-    attack = [labels.get(name) for name in ATTACK_LABELS]
-    return (run.agent, canonical_text(dict(run.versions)), run.task_id, canonical_text(attack))
+    attacked_by = canonical_text(attack(run))
+    return (run.agent, canonical_text(dict(run.versions)), run.task_id, attacked_by)
 
 
 def _named(run: Trajectory) -> dict[str, tuple[str, ...]]:

@@ -19,7 +19,10 @@ from tracekit.trajectory import Call, Decision, Observation, Trajectory
 
 Scope = Literal["all", "writes", "none"]
 ATTACK_LABELS = ("attack_type", "injection_task_id")
-"""Labels of imported runs that say whether and how one was attacked."""
+"""Labels of imported runs that say whether and how one was attacked.
+
+They make another case of the same task: what was smuggled in.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,26 @@ def references(runs: Iterable[Trajectory]) -> GoldFor:
     return find
 
 
+def cases_as_gold(cases: Iterable[tuple[Case, Trajectory | None]]) -> GoldFor:
+    """Give each run the case that was made of it, of what it replays, or of a run of its task.
+
+    Args:
+        cases: Each with the run that it was made of, where that is there. Of several that fit a
+            run equally, the first is its gold.
+    """
+    golds = [(case.source.run if case.source else None, s, gold_of_case(case)) for case, s in cases]
+
+    def find(run: Trajectory) -> Gold | None:
+        for mine in (run.run_id, run.replay_of):
+            for made_of, _, gold in golds:
+                if made_of is not None and made_of == mine:
+                    return gold
+        fitting = (g for _, s, g in golds if s and _same_task(s, run) and attack(s) == attack(run))
+        return next(fitting, None)
+
+    return find
+
+
 def _same_task(reference: Trajectory, run: Trajectory) -> bool:
     if reference.task_id is not None and run.task_id is not None:
         return reference.task_id == run.task_id
@@ -146,10 +169,15 @@ def labelled_success(run: Trajectory) -> bool | None:
     return None if reward is None else reward >= 1
 
 
+def attack(run: Trajectory) -> list[JsonValue]:
+    """Give what labels say of an attack."""
+    labels = labels_of(run)
+    return [labels.get(name) for name in ATTACK_LABELS]
+
+
 def attacked(run: Trajectory) -> bool:
     """Tell whether labels say that a run was attacked."""
-    labels = labels_of(run)
-    return any(labels.get(name) not in (None, "", "none") for name in ATTACK_LABELS)
+    return any(value not in (None, "", "none") for value in attack(run))
 
 
 def labelled_unsafe(run: Trajectory) -> bool | None:

@@ -87,6 +87,29 @@ def test_all_runs_are_measured_against_a_case(store: Store, tmp_path: Path) -> N
     assert found["task_success"]["numerator"] == 2
 
 
+def test_runs_are_measured_against_the_case_in_a_folder_that_is_theirs(
+    store: Store, tmp_path: Path
+) -> None:
+    def made_of(run: str, name: str) -> str:
+        return CASE.replace("look-it-up", name) + f"source: {{run: {run}}}\n"
+
+    (tmp_path / "a.case.yaml").write_text(made_of("gone", "of-another"), "utf-8")
+    (tmp_path / "b.case.yaml").write_text(made_of(f"{FILE}.task-15.trial-2", "its-own"), "utf-8")
+    (tmp_path / "c.case.yaml").write_text(CASE, "utf-8")
+    told = metrics(store, "--gold", str(tmp_path), "--json")
+    assert told.exit_code == 0
+    assert told.stderr == (
+        f"Error: {tmp_path}/c.case.yaml is left out: it does not say of which run it was made\n"
+    )
+    found = json.loads(told.stdout)["metrics"]
+    # The run itself and the other trial of its task; the third run has no case.
+    assert (found["tool_recall"]["n"], found["tool_recall"]["of"]) == (2, 3)
+
+    (tmp_path / "a.case.yaml").write_text(made_of(f"{FILE}.task-12.trial-1", "replayed"), "utf-8")
+    replayed = metrics(store, "replays", "--gold", str(tmp_path), "--json")
+    assert json.loads(replayed.stdout)["metrics"]["tool_recall"]["n"] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -95,6 +118,7 @@ def test_all_runs_are_measured_against_a_case(store: Store, tmp_path: Path) -> N
         (("--gold", "nothing"), "no run 'nothing'"),
         (("--gold", "a.case.yaml", "--gold", "b"), "goes with no other --gold"),
         (("--gold", "a.case.yaml"), "cannot be read"),
+        (("--gold", str(TRACES)), "there is no *.case.yaml in"),
         (("tag",), "no run 'tag'"),
     ],
 )

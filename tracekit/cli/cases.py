@@ -62,7 +62,7 @@ def run(
     """
     from tracekit.cli.text import json_report
 
-    files = _files(paths)
+    files = case_files(paths)
     cases, broken = _read(files)
     lines: list[dict[str, Any]] = []
     bad = 0
@@ -175,7 +175,7 @@ def lint(paths: tuple[str, ...], stale: bool, as_json: bool) -> None:
     from replay.caserun.lint import lint_case
     from tracekit.cli.text import json_report
 
-    cases, broken = _read(_files(paths))
+    cases, broken = _read(case_files(paths))
     found = [
         (path, text) for path, one in cases for text in lint_case(one, path.read_text("utf-8"))
     ]
@@ -219,7 +219,7 @@ def _outgrown(cases: Sequence[tuple[Path, Case]]) -> Iterator[tuple[Path, str | 
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _files(paths: Sequence[str]) -> list[Path]:
+def case_files(paths: Sequence[str]) -> list[Path]:
     """Find the case files.
 
     Raises:

@@ -17,21 +17,23 @@ from tracekit.cli.options import (
     tell_error,
     warn_of_damage,
 )
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import RunNotFound, TracekitError, UsageError
 
 if TYPE_CHECKING:
+    from replay.case import Case
     from replay.metrics import MeasuredRun
     from replay.metrics.measuring import AnyGold
     from tracekit.events import RunRow
     from tracekit.store import Store
+    from tracekit.trajectory import Trajectory
 
 
 gold_option = click.option(
     "--gold",
     multiple=True,
-    metavar="RUN",
-    help="Measure runs of its task against this run, or all against a case file. Given again: "
-    "references of more tasks.",
+    metavar="RUN|FILE|FOLDER",
+    help="Measure runs of its task against this run, all against a case file, or each against the "
+    "case in a folder that was made of it or its task. Given again: references of more tasks.",
 )
 
 
@@ -92,22 +94,48 @@ def _read(store: Store, rows: list[RunRow]) -> Iterator[MeasuredRun]:
 
 
 def read_gold(store: Store, given: tuple[str, ...]) -> AnyGold:
-    """Read what ``--gold`` names: one case, or reference runs.
+    """Read what ``--gold`` names: one case, cases of several tasks, or reference runs.
 
     Raises:
-        UsageError: a case and something else.
+        UsageError: a case and something else, or a folder without a case that says its run.
         RunNotFound: a reference is no run.
         CaseError: a file is no case.
     """
     from replay.case import SUFFIX, read_case
     from replay.metrics import references
 
-    cases = [name for name in given if name.endswith(SUFFIX) or Path(name).is_file()]
+    cases = [name for name in given if name.endswith(SUFFIX) or Path(name).exists()]
     if cases and len(given) > 1:
         raise UsageError(
             "a case is the gold of all runs, and goes with no other --gold",
-            hint=f"leave out all but {cases[0]}",
+            hint=f"leave out all but {cases[0]}, or put the cases into one folder",
         )
+    if cases and Path(cases[0]).is_dir():
+        return _gold_of_folder(store, cases[0])
     if cases:
         return read_case(cases[0])
     return references(store.trajectory(store.resolve(run)) for run in given) if given else None
+
+
+def _gold_of_folder(store: Store, folder: str) -> AnyGold:
+    """Read cases that say of which run they were made; the others fit no run and are told."""
+    from replay.case import read_case
+    from replay.metrics import cases_as_gold
+    from tracekit.cli.cases import case_files
+
+    found: list[tuple[Case, Trajectory | None]] = []
+    for path in case_files([folder]):
+        case = read_case(path)
+        if case.source is None or case.source.run is None:
+            tell_error(f"{path} is left out: it does not say of which run it was made")
+            continue
+        try:
+            found.append((case, store.trajectory(case.source.run)))
+        except RunNotFound:  # its replays are known all the same
+            found.append((case, None))
+    if not found:
+        raise UsageError(
+            f"no case in {folder} says of which run it was made: source.run",
+            hint="name one case file, which is the gold of all runs",
+        )
+    return cases_as_gold(found)
