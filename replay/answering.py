@@ -67,9 +67,6 @@ class Answerer(Protocol):
             Stopped: nothing can answer it, and the planner cannot go on without.
         """
 
-    def note_result(self, asked: AskedCall, observation: Observation) -> None:
-        """Take note of what a call came back with that really ran."""
-
     def note_mint(self, kind: str, site: str, occurrence: int, value: JsonValue) -> None:
         """Take note of a value that the planner was given by its conditions."""
 

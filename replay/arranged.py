@@ -61,13 +61,14 @@ class ArrangedAnswers(TapeAnswers):
         if made.rung != wanted.rung:
             self.player.recount(wanted.rung, made.rung)
         elif made.observation is not None:
-            self.note_result(asked, made.observation)
+            self.player.note_result(asked, made.observation)
         return made
 
     def policy(self, answer: Answer) -> Mapping[str, Any]:
         """What was decided about a call: by the guard now, or when it was recorded."""
-        now = self._doing.columns(answer) if self._doing is not None else {}
-        return now or super().policy(answer)
+        if answer.rung == "sandbox" and self._doing is not None:
+            return self._doing.columns(answer) or super().policy(answer)
+        return super().policy(answer)
 
     def prompt(self, asked: AskedPrompt, *, provider: str | None) -> PromptAnswer:
         """Answer a request to a model; before the first free decision as was recorded."""

@@ -67,11 +67,13 @@ class FaultyAnswers(ArrangedAnswers):
 
     def latency_ns(self, answer: Answer) -> int:
         """How long a call took: as recorded, or as long as the fault says."""
-        waited = self._waits.get(id(answer))
+        waited = self._waits.get(id(answer)) if self._waits else None
         return super().latency_ns(answer) if waited is None else int(waited * 1e9)
 
     def _next(self, name: str, of: Any) -> PlacedFault | None:
         """Count a step, and give the fault that happens there."""
+        if not self._faults:
+            return None
         self._named[name] += 1
         for placed in self._faults:
             numbered = of == "model" and placed.request == self._requests

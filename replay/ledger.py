@@ -29,7 +29,7 @@ class Ledger:
         self.texts: dict[str, bytes] = {}
         """Digest → the text of a blob."""
         self._waiting: list[bytes] = []
-        self._needed: dict[str, bytes] = {}
+        self._needed: dict[str, Blob] = {}
 
     def load(self, digest: str) -> Blob | None:
         """Return the blob of that digest."""
@@ -58,9 +58,10 @@ class Ledger:
             blob: What it names.
             needed: Digest of another blob that it names, which is kept already.
         """
-        self.texts[blob[0]] = self._needed[blob[0]] = blob[2]
-        if needed is not None:
-            self._needed[needed] = self.texts[needed]
+        self.texts[blob[0]] = blob[2]
+        self._needed[blob[0]] = blob
+        if needed is not None and needed not in self._needed:
+            self._needed[needed] = Blob(needed, _JSON, self.texts[needed])
         self.facts.append(line)
         self.last_ns = at_ns
         self._waiting.append(line)
@@ -73,7 +74,7 @@ class Ledger:
             return
         lines, self._waiting = self._waiting, []
         needed, self._needed = self._needed, {}
-        blobs = [Blob(digest, _JSON, data) for digest, data in needed.items()]
+        blobs = [*needed.values()]
         write_all = getattr(self.sink, "write_all", None)
         if write_all is not None:
             write_all(lines, self.last_ns, blobs)

@@ -102,13 +102,14 @@ def provider_message(spoken: Mapping[str, Any]) -> JsonValue:
     return message
 
 
-def reply(answer: Answer, *, tool: str, effect: str) -> dict[str, Any]:
+def reply(answer: Answer, latency_ns: int, *, tool: str, effect: str) -> dict[str, Any]:
     """The message that tells the planner's process what a call is answered."""
     seen = answer.observation or Observation(is_error=True, error_type="not_answered")
     said = {
         "value": seen.value,
         "types": dict(seen.types),
         "fields": {"rung": answer.rung, "tainted": answer.tainted},
+        "latency_ns": latency_ns,
     }
     if not seen.is_error:
         return {"do": "return", **said}
@@ -122,18 +123,9 @@ def reply(answer: Answer, *, tool: str, effect: str) -> dict[str, Any]:
     }
 
 
-_PLAIN = {"do", "value", "types", "fields", "latency_ns"}
-
-
-def is_plain(said: Mapping[str, Any], answer: Answer) -> bool:
-    """Whether the planner's side has nothing to do with what it is told but to hand it on."""
-    seen = answer.observation
-    return (
-        seen is not None
-        and seen.state == "captured"
-        and said.keys() == _PLAIN
-        and not said["types"]
-    )
+def is_plain(seen: Observation) -> bool:
+    """Whether the planner's side has nothing to do with what came back but to hand it on."""
+    return seen.state == "captured" and not seen.is_error and not seen.types
 
 
 def refusal(why: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
@@ -185,15 +185,14 @@ class Scribe:
             ProtocolError: its contract is not known, or its arguments are not JSON.
         """
         if call.contract not in self._contracts:
-            if contract is None:
-                raise ProtocolError("a call without its contract")
-            try:
-                self._learn(call.contract, contract)
-            except ValueError as error:
-                raise ProtocolError("a call with a contract that is none") from error
+            self._learn_first(call.contract, contract)
         value, plain = self._argument(argument)
-        said = {"actor": call.actor, "effect": call.effect, "contract": call.contract}
-        self._put_later(call, "begun", 0, said, "argument", plain)
+        key = (call.kind, call.actor, call.effect, call.contract)
+        head = self._heads.get(key)
+        if head is None:
+            said = {"actor": call.actor, "effect": call.effect, "contract": call.contract}
+            head = self._heads[key] = _head(f"{call.kind}.begun", said)
+        self._put_later(call, head, 0, "argument", plain, call.contract)
         return value, plain[0]
 
     def _argument(self, argument: str | Plain) -> tuple[JsonValue, tuple[str, Blob]]:
@@ -214,12 +213,24 @@ class Scribe:
         self, call: Announced, value: JsonValue, *, after_ns: int, fields: Mapping[str, Any]
     ) -> None:
         """Write that a call was answered with a plain value."""
-        said = {"status": "ok", "observation_is_error": False, "result_category": "ok", **fields}
-        self._put_later(call, "ended", after_ns, said, "observation", _named(value))
+        key = (call.kind, *fields.values())
+        head = self._heads.get(key)
+        if head is None:
+            said = {"status": "ok", "observation_is_error": False, "result_category": "ok"}
+            head = self._heads[key] = _head(f"{call.kind}.ended", {**said, **fields})
+        self._put_later(call, head, after_ns, "observation", _named(value))
 
     def contract(self, name: str | None) -> Contract | None:
         """The contract of that digest, if a call with it was written."""
         return self._contracts.get(name or "")
+
+    def _learn_first(self, name: str, text: str | None) -> None:
+        if text is None:
+            raise ProtocolError("a call without its contract")
+        try:
+            self._learn(name, text)
+        except ValueError as error:
+            raise ProtocolError("a call with a contract that is none") from error
 
     def _learn(self, name: str, text: str) -> Blob:
         """Keep a contract that the planner's process told of, and its text."""
@@ -232,31 +243,21 @@ class Scribe:
     def _put_later(
         self,
         call: Announced,
-        half: Literal["begun", "ended"],
+        head: str,
         after_ns: int,
-        said: Mapping[str, Any],
         side: str,
         kept: tuple[str, Blob],
+        needed: str | None = None,
     ) -> None:
-        (digest, blob), at_ns = kept, self._at(call.timestamp_ns + after_ns)
+        digest, blob = kept
         writer, seq = self.sink.stamp()
+        at_ns = self._at(call.timestamp_ns + after_ns)
         line = (
-            f'{self._head(call.kind, half, said)}"writer":"{writer}","seq":{seq},'
-            f'"timestamp_ns":{at_ns},{self._ours}"span_id":"{call.span_id}",'
-            f'"parent_span_id":"{call.parent_span_id}",'
+            f'{head}"writer":"{writer}","seq":{seq},"timestamp_ns":{at_ns},{self._ours}'
+            f'"span_id":"{call.span_id}","parent_span_id":"{call.parent_span_id}",'
             f'"{side}":{{"digest":"{digest}","blob":"{blob.digest}"}}}}\n'
         )
-        needed = call.contract if half == "begun" else None
         self.ledger.put_later(line.encode(), at_ns, blob, needed)
-
-    def _head(self, kind: str, half: str, said: Mapping[str, Any]) -> str:
-        """The beginning of a line: what many facts have in common, written once."""
-        key = (kind, half, *said.values())
-        head = self._heads.get(key)
-        if head is None:
-            head = orjson.dumps({"fact": f"{kind}.{half}", **said}).decode()[:-1] + ","
-            self._heads[key] = head
-        return head
 
     # --- facts of our own -------------------------------------------------------------------------
 
@@ -351,6 +352,11 @@ class Scribe:
     def _at(self, timestamp_ns: int) -> int:
         """A time of the planner's clock in ours."""
         return self._began_ns + max(0, timestamp_ns - self.clock_ns)
+
+
+def _head(fact: str, said: Mapping[str, Any]) -> str:
+    """The beginning of a line: what many facts have in common, written once."""
+    return orjson.dumps({"fact": fact, **said}).decode()[:-1] + ","
 
 
 def _payloads_of(fact: Fact, blobs: Mapping[str, str]) -> list[tuple[str, Payload]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from replay.answering import (
     WHOLE,
@@ -21,7 +21,6 @@ from replay.answering import (
     Answerer,
     Compare,
     Endless,
-    How,
     Isolated,
     PromptAnswer,
     Reached,
@@ -77,6 +76,14 @@ MAX_CALLS = 10_000
 """Of an agent, whose loops are its own."""
 
 
+class _Given(NamedTuple):
+    """What the end of an answered call is recorded with, in place of what the planner says."""
+
+    observation: Observation | None
+    """None where only the planner's side knows what came back."""
+    fields: Mapping[str, Any]
+
+
 class Session:
     """One conversation; ``run`` has it."""
 
@@ -90,13 +97,11 @@ class Session:
         self._begun: dict[str, Fact] = {}
         self._surroundings = Surroundings()
         self._values: dict[str, JsonValue] = {}
-        self._given: dict[str, tuple[Answer, How]] = {}
+        self._given: dict[str, _Given] = {}
         self._compare: dict[str, Compare] = {}
-        self._asked: dict[str, AskedCall] = {}
         self._answered: list[Answered] = []
         self._findings: list[dict[str, Any]] = []
         self._decisions = span.start - 1
-        self._on_taint: set[str] = set()
         self._tainted = False
         """Whether something before was no evidence: all that comes after rests on it."""
 
@@ -157,24 +162,15 @@ class Session:
 
     def _fact(self, raw: dict[str, Any], blobs: dict[str, str]) -> None:
         span = str(raw.get("span_id"))
-        given = self._given.get(span) if str(raw.get("fact")).endswith(".ended") else None
-        observation: Observation | None = None
-        fields: dict[str, Any] = {}
-        if given is not None:
-            answer, how = given
-            fields = self._fields(span, answer)
-            observation = answer.observation if how == "answer" else None
-        fact, values = self._scribe.adopt(raw, blobs, observation=observation, fields=fields)
+        ended = str(raw.get("fact")).endswith(".ended")
+        seen, fields = (self._given.get(span) if ended else None) or (None, {})
+        fact, values = self._scribe.adopt(raw, blobs, observation=seen, fields=fields)
         if fact.fact.endswith(".begun"):
             self._begun[span] = fact
             self._surroundings.begin(fact)
             self._values[span] = values.get("argument")
         elif isinstance(fact, MintNoted):
             self._answerer.note_mint(fact.kind, fact.site, fact.occurrence, fact.value)
-        elif given is not None and given[1] == "execute" and span in self._asked:
-            failed = getattr(fact, "status", "ok") == "error"
-            seen = Observation(values.get("observation"), "captured", is_error=failed)
-            self._answerer.note_result(self._asked[span], seen)
 
     def _announced(self, message: dict[str, Any]) -> dict[str, Any]:
         """Record a call of plain arguments, answer it, and record its end where it is plain too."""
@@ -194,24 +190,22 @@ class Session:
             under=around.under,
             digest=digest,
         )
-        said = self._answer_tool(asked)
-        answer = self._given[span][0]
-        if not is_plain(said, answer):
-            self._surroundings.begin_call(span, call.actor, around)
-            self._scribe.ledger.flush()  # a body may run now
-            return said
-        after_ns, fields = said["latency_ns"], self._fields(span, answer)
-        del self._given[span], self._asked[span]
-        self._scribe.end_call(call, said["value"], after_ns=after_ns, fields=fields)
-        return {"do": "return", "told": True, "value": said["value"], "latency_ns": after_ns}
+        self._keep_to_span()
+        answer = self._call(asked)
+        fields, after_ns = self._fields(answer), self._answerer.latency_ns(answer)
+        seen = answer.observation
+        if seen is not None and is_plain(seen):
+            self._scribe.end_call(call, seen.value, after_ns=after_ns, fields=fields)
+            return {"do": "return", "told": True, "value": seen.value, "latency_ns": after_ns}
+        self._given[span] = _Given(seen, fields)
+        self._surroundings.begin_call(span, call.actor, around)
+        self._scribe.ledger.flush()  # a body may run now
+        return reply(answer, after_ns, tool=asked.tool, effect=asked.effect)
 
-    def _fields(self, span: str, answer: Answer) -> dict[str, Any]:
-        """The columns that an answer adds to the end of its call."""
-        tainted = answer.tainted or span in self._on_taint
-        fields: dict[str, Any] = {"rung": answer.rung, "tainted": tainted}
-        if span in self._asked:
-            fields |= self._answerer.policy(answer)
-        return fields
+    def _fields(self, answer: Answer) -> Mapping[str, Any]:
+        """The columns that the answer to a tool call adds to its end."""
+        policy = self._answerer.policy(answer)
+        return {"rung": answer.rung, "tainted": self._tainted, **policy}
 
     def _ask(self, span: str) -> dict[str, Any]:
         begun = self._begun.get(span)
@@ -238,12 +232,9 @@ class Session:
             types=begun.argument.types,
             described=described_parts(arguments, begun.argument.state),
         )
-        return self._answer_tool(asked)
-
-    def _answer_tool(self, asked: AskedCall) -> dict[str, Any]:
         self._keep_to_span()
         answer = self._call(asked)
-        self._given[asked.span_id] = (answer, "answer")
+        self._given[asked.span_id] = _Given(answer.observation, self._fields(answer))
         return self._reply(answer, asked.tool, asked.effect)
 
     def _keep_to_span(self) -> None:
@@ -256,19 +247,14 @@ class Session:
         if len(self._answered) >= MAX_CALLS:
             raise Endless(f"the planner has not stopped after {MAX_CALLS:,} calls")
         answer = self._answerer.call(asked)
-        self._asked[asked.span_id] = asked
-        effect, given = answer.effect or asked.effect, dict(asked.arguments)
-        step = Answered(asked.span_id, "call", asked.tool, given, effect, answer)
+        arguments: Any = asked.arguments
+        effect = answer.effect or asked.effect
+        step = Answered(asked.span_id, "call", asked.tool, arguments, effect, answer)
         self._answered.append(step)
-        self._take_note(asked.span_id, answer)
+        self._tainted = self._tainted or answer.tainted
         if answer.rung == "stop":
             raise Stopped(answer.explanation)
         return answer
-
-    def _take_note(self, span: str, answer: Answer) -> None:
-        self._tainted = self._tainted or answer.tainted
-        if self._tainted:
-            self._on_taint.add(span)
 
     def _ask_model(self, begun: LlmCallBegun) -> dict[str, Any]:
         asked = AskedPrompt(
@@ -283,13 +269,12 @@ class Session:
         self._answered.append(
             Answered(begun.span_id, "prompt", begun.actor, asked.prompt, "pure", made.answer)
         )
+        self._tainted = self._tainted or made.answer.tainted
+        fields = {"rung": made.answer.rung, "tainted": self._tainted}
         # What a fault makes of a reply is known on the planner's side alone.
-        self._given[begun.span_id] = (made.answer, "script" if made.fault else made.how)
-        self._take_note(begun.span_id, made.answer)
-        said: dict[str, Any] = {
-            "do": made.how,
-            "fields": {"rung": made.answer.rung, "tainted": self._tainted},
-        }
+        known = made.how == "answer" and not made.fault
+        self._given[begun.span_id] = _Given(made.answer.observation if known else None, fields)
+        said: dict[str, Any] = {"do": made.how, "fields": fields}
         if made.how == "answer":
             said = self._reply(made.answer, begun.actor, "pure")
         said["client"] = begun.provider is not None
@@ -299,10 +284,7 @@ class Session:
         return {**said, "fault": dict(made.fault)} if made.fault else said
 
     def _reply(self, answer: Answer, tool: str, effect: str) -> dict[str, Any]:
-        return {
-            **reply(answer, tool=tool, effect=effect),
-            "latency_ns": self._answerer.latency_ns(answer),
-        }
+        return reply(answer, self._answerer.latency_ns(answer), tool=tool, effect=effect)
 
     # --- planners that decide ---------------------------------------------------------------------
 

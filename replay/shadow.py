@@ -363,9 +363,6 @@ class ShadowAnswers:
         """What the run that this one is like says of ``tool``."""
         return self._contracts.get(tool)
 
-    def note_result(self, asked: AskedCall, observation: Observation) -> None:
-        """Nothing is compared."""
-
     def note_mint(self, kind: str, site: str, occurrence: int, value: JsonValue) -> None:
         """Nothing is compared."""
 

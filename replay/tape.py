@@ -86,7 +86,12 @@ class Tape:
     def of(cls, trajectory: Trajectory) -> Self:
         """Index ``trajectory``."""
         contracts = _contracts(trajectory)
-        calls = tuple(_recorded(trajectory, contracts))
+        parameters = {
+            tool: tuple(parameter.name for parameter in contract.parameters)
+            for tool, contract in contracts.items()
+            if contract.parameters is not None
+        }
+        calls = tuple(_recorded(trajectory, contracts, parameters))
         return cls(
             trajectory=trajectory,
             calls=calls,
@@ -94,11 +99,7 @@ class Tape:
                 RecordedPrompt(index, model) for index, model in enumerate(trajectory.model_calls)
             ),
             contracts=contracts,
-            parameters={
-                tool: tuple(parameter.name for parameter in contract.parameters)
-                for tool, contract in contracts.items()
-                if contract.parameters is not None
-            },
+            parameters=parameters,
             by_tool=_grouped((c.call.tool, c.index) for c in calls),
             by_key=_grouped(((c.call.tool, c.key), c.index) for c in calls),
             beneath=_grouped(_coverage(calls, ((c.call.covered_by, c.index) for c in calls))),
@@ -157,20 +158,28 @@ def _contracts(trajectory: Trajectory) -> dict[str, Contract]:
     """Take a tool's contract from its calls; from what was offered where those carry none."""
     found: dict[str, Contract] = {}
     for call in (*trajectory.calls, *trajectory.covered):
-        if call.contract is not None:
-            found.setdefault(call.tool, call.contract)
+        if call.tool not in found and call.contract is not None:
+            found[call.tool] = call.contract
     for contract in trajectory.tools:
         found.setdefault(contract.name, contract)
     return found
 
 
-def _recorded(trajectory: Trajectory, contracts: Mapping[str, Contract]) -> Iterator[RecordedCall]:
+def _recorded(
+    trajectory: Trajectory,
+    contracts: Mapping[str, Contract],
+    parameters: Mapping[str, tuple[str, ...]],
+) -> Iterator[RecordedCall]:
     calls = (*trajectory.calls, *trajectory.covered)
     racing = _racing(calls)
     for index, call in enumerate(calls):
         contract = contracts.get(call.tool)
         arguments = as_compared(call.arguments, call.argument_types)
-        if contract is not None and isinstance(arguments, dict):
+        if (
+            contract is not None
+            and isinstance(arguments, dict)
+            and tuple(arguments) != parameters.get(call.tool)  # it is not spelt as declared
+        ):
             arguments = contract.normalise(arguments)
         yield RecordedCall(
             index=index,
@@ -188,7 +197,8 @@ def _effects(calls: Sequence[RecordedCall]) -> dict[str, Effect]:
     for recorded in calls:
         effect = recorded.call.effect
         known = found.setdefault(recorded.call.tool, effect)
-        found[recorded.call.tool] = min(known, effect, key=_HARM.index)
+        if effect != known:
+            found[recorded.call.tool] = min(known, effect, key=_HARM.index)
     return found
 
 
@@ -221,8 +231,9 @@ def _coverage(
     calls: Sequence[RecordedCall], edges: Iterable[tuple[str | None, int]]
 ) -> Iterator[tuple[str, int]]:
     """Yield (event id of a call, place of what stands beneath it), at any depth."""
-    above = {c.call.event_id: c.call.covered_by for c in calls}
-    for parent, place in edges:
+    inner = [edge for edge in edges if edge[0] is not None]
+    above = {c.call.event_id: c.call.covered_by for c in calls} if inner else {}
+    for parent, place in inner:
         seen: set[str] = set()
         while parent is not None and parent not in seen:
             yield parent, place

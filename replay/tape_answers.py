@@ -42,9 +42,7 @@ class TapeAnswers:
         self._turns = [
             m for m in self._record.messages if m.role == "user" and m.before_decision > 1
         ]
-        calls = (*self._record.calls, *self._record.covered)
-        self._latencies = {call.event_id: call.latency_ns or 0 for call in calls}
-        self._latencies |= {m.event_id: m.latency_ns or 0 for m in self._record.model_calls}
+        self._model_latencies = {m.event_id: m.latency_ns or 0 for m in self._record.model_calls}
         self._deciding = False
         self._proposals = player
         self._spoken_otherwise = False
@@ -64,17 +62,15 @@ class TapeAnswers:
             return as_proposal(self._proposals.call(asked))
         return self.lock.call(asked)
 
-    def note_result(self, asked: AskedCall, observation: Observation) -> None:
-        """Take note of what a call came back with that really ran."""
-        self.player.note_result(asked, observation)
-
     def note_mint(self, kind: str, site: str, occurrence: int, value: JsonValue) -> None:
         """Take note of a value that the planner was given."""
         self.player.note_mint(kind, site, occurrence, value)
 
     def latency_ns(self, answer: Answer) -> int:
         """How long the recorded call took that this answer comes from."""
-        return self._latencies.get(answer.recorded or "", 0)
+        event = answer.recorded or ""
+        found = self.player.tape.find(event)
+        return self._model_latencies.get(event, 0) if found is None else found.call.latency_ns or 0
 
     def policy(self, answer: Answer) -> Mapping[str, Any]:
         """The recorded policy decision: a call that was denied then is denied again."""

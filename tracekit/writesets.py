@@ -87,10 +87,10 @@ class WriteSet(AbstractSet[str]):
         return any(line._places.get(name, count) < count for line, count in self._parts)  # type: ignore[call-overload]  # asked about anything
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, WriteSet):
+        if type(other) is WriteSet:
             return self._size == other._size and self._mark == other._mark
-        if isinstance(other, AbstractSet):
-            return self._size == len(other) and all(name in self for name in other)
+        if isinstance(other, (frozenset, AbstractSet)):  # of usual sets the first says it quickly
+            return self._size == len(other) and all(map(self.__contains__, other))
         return NotImplemented
 
     def __hash__(self) -> int:
@@ -114,7 +114,7 @@ class WriteSet(AbstractSet[str]):
         longest: dict[int, tuple[Line, int]] = {}
         joined: set[str] = set()
         for one in sets:
-            if not isinstance(one, WriteSet):
+            if type(one) is not WriteSet:
                 joined |= one
                 continue
             for line, count in one._parts:

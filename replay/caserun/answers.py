@@ -134,9 +134,6 @@ class CaseAnswers:
                 return Answer("exact", Observation(taken.value, "captured"))
         raise Stopped("the case has no reply of the model to this prompt")
 
-    def note_result(self, asked: AskedCall, observation: Observation) -> None:
-        """Nothing really runs in a case."""
-
     def note_mint(self, kind: str, site: str, occurrence: int, value: JsonValue) -> None:
         """Values that the planner is given come from the case's seed."""
 

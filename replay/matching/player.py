@@ -9,7 +9,7 @@ thread-safe: whoever runs the replay asks one question at a time.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ class Player:
         self._simple = not (chosen.maps or chosen.learn or chosen.exercise)
         self._prompts = PromptPlayer(tape, self._aliases, self._learner)
         self._asked_for: set[int] = set()
-        self._asks: Counter[tuple[str, str]] = Counter()
+        self._asks: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._waiting: dict[str, RecordedCall] = {}
         self._shares: Counter[Rung] = Counter()
         self._prompt_shares: Counter[Rung] = Counter()
@@ -98,13 +98,15 @@ class Player:
 
         As most are; the rungs would come to the same answer, on a longer way.
         """
-        simple = self._simple and asked.digest is not None and asked.under is None
-        if not simple or tuple(asked.arguments) != self.tape.parameters.get(asked.tool):
+        if asked.digest is None or asked.under is not None or not self._simple:
             return None
-        recorded = self._library.sole(asked.tool, asked.digest or "")
+        if tuple(asked.arguments) != self.tape.parameters.get(asked.tool):
+            return None
+        recorded = self._library.sole(asked.tool, asked.digest)
         if recorded is None or not recorded.servable or recorded.described:
             return None
-        if sees_writes(asked, self.tape, self._writes) not in (None, recorded.call.write_set):
+        seen = sees_writes(asked, self.tape, self._writes)
+        if seen is not None and seen != recorded.call.write_set:
             return None
         self._asks[asked.tool, recorded.key] += 1
         self._use_up(recorded)

@@ -96,7 +96,7 @@ def described_parts(value: JsonValue, state: str) -> tuple[str, ...]:
         state: The state that it was kept in. A value that is whole may hold anything.
     """
     places = described_places(value, state)
-    return tuple(sorted(name_part(pointer, facts) for pointer, facts in places.items()))
+    return tuple(sorted(map(name_part, places, places.values()))) if places else ()
 
 
 def name_part(pointer: str, facts: str) -> str:
@@ -129,7 +129,7 @@ def described_places(value: JsonValue, state: str) -> dict[str, str]:
 
 def cut_digest(value: object) -> str | None:
     """Return the digest of the whole of which ``value`` is a cut; None where it is none."""
-    if not isinstance(value, Mapping) or value.keys() != {"$truncated"}:
+    if not isinstance(value, (dict, Mapping)) or value.keys() != {"$truncated"}:
         return None
     facts = value["$truncated"]
     known = facts.get("digest") if isinstance(facts, dict) else None
