@@ -1,7 +1,9 @@
 """What could not be recorded, until it can be told: how much, where, and why.
 
 One outage is one loss event. Its place among the facts of this process is taken when it begins, so
-that the event is the same one wherever it comes to stand, and counts once.
+that the event is the same one wherever it comes to stand, and counts once. On a full disk what is
+small may still find room, and then the next outage begins at once: to who reads the log all of them
+are one.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from tracekit.interruption import pass_on
 from tracekit.operations import Operation
 from tracekit.sink import Sink
 
+_QUIET_NS = 60 * 10**9
+"""So long nothing must have been lost before the log is told anew."""
 _LAST = -1000
 """After whatever else a child of ``multiprocessing`` does when it leaves."""
 
@@ -29,6 +33,20 @@ class Outage:
     where: Operation | None = None
     why: str = "they could not be recorded when they happened"
     _begun: LossNoted | None = None
+    _said: str | None = None
+    """What the log was told last."""
+    _lost_at_ns: int = 0
+
+    def following(self) -> Outage:
+        """Begin another one, of which the log may know already."""
+        return Outage(_said=self._said, _lost_at_ns=self._lost_at_ns)
+
+    def is_news(self, what: str) -> bool:
+        """Whether the log does not know of it: another fault, or the first one after a while."""
+        now = conditions.monotonic_ns()
+        news = what != self._said or now - self._lost_at_ns >= _QUIET_NS
+        self._said, self._lost_at_ns = what, now
+        return news
 
     def blame(self, error: Exception, operation: Operation | None) -> str:
         """Take note of a fault and of where it was; the run of the first one is told of all."""

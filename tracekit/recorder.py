@@ -334,7 +334,7 @@ class Recorder:
         """
         with self._lock:
             count, self.lost = self.lost, 0
-            outage, self._outage = self._outage, Outage()
+            outage, self._outage = self._outage, self._outage.following()
             outage.where = outage.where or operation
         told = not count
         try:
@@ -363,8 +363,8 @@ class Recorder:
             raise error
         with self._lock:
             self.lost += 1
-            first = self.lost == 1
             why = self._outage.blame(error, operation)
+            first = self._outage.is_news(why) and self.lost == 1
             self._outage.remember(self.lost, self.sink)
             tell_when_leaving(self)
         if first:
