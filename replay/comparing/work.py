@@ -6,7 +6,6 @@ more of them is in memory than one piece of work names.
 
 from __future__ import annotations
 
-import marshal
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -15,15 +14,13 @@ from pathlib import Path
 
 from replay.comparing.outcome import PairOutcome, not_compared, outcome_of
 from replay.diff import Comparison, diff
+from replay.diff.alike import kept_alike, may_be_equal
 from replay.many.reading import Listed
 from tracekit.canonical import JsonValue, canonical_text
 from tracekit.errors import TracekitError
 from tracekit.store import Store, open_store
 from tracekit.store.several import WholeRun, read_runs
 from tracekit.trajectory import Call, Trajectory
-
-_NO_REFERENCES = 2
-"""The last version of these bytes that does not tell whether two texts are one object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,28 +105,9 @@ def identical(one: Trajectory, two: Trajectory) -> bool:
     only happened in another order, is left to the comparison.
     """
     ours, theirs = _content(one), _content(two)
-    if ours is None or theirs is None or not _may_be_equal(ours, theirs):
+    if ours is None or theirs is None or not may_be_equal(ours, theirs):
         return False
-    return _equal_as_kept(ours, theirs) or canonical_text(ours) == canonical_text(theirs)
-
-
-def _may_be_equal(ours: JsonValue, theirs: JsonValue) -> bool:
-    """Whether two values are equal to Python, for which 1 is True; it stops where they are not."""
-    try:
-        return ours == theirs
-    except RecursionError:
-        return True
-
-
-def _equal_as_kept(ours: JsonValue, theirs: JsonValue) -> bool:
-    """Whether two values are of the same types in the same order; it may say so of no equal ones.
-
-    These bytes tell apart all that differs, and are written ten times as quickly as the canonical.
-    """
-    try:
-        return marshal.dumps(ours, _NO_REFERENCES) == marshal.dumps(theirs, _NO_REFERENCES)
-    except ValueError:  # nested too deeply
-        return False
+    return kept_alike(ours, theirs) or canonical_text(ours) == canonical_text(theirs)
 
 
 def _content(run: Trajectory) -> JsonValue:

@@ -41,8 +41,9 @@ def diff(
     """Compare two trajectories; ``left`` is the expectation."""
     rules = declared(left, right)
     values = Values()
-    ours = PartialOrder(left, steps_of(left, rules), values)
-    theirs = PartialOrder(right, steps_of(right, rules), values)
+    steps = steps_of(left, rules)
+    ours = PartialOrder(left, steps, values)
+    theirs = PartialOrder(right, steps_of(right, rules, steps), values)
     matches, groups, alignment = _matched(ours, theirs, rules)
     ends = ending(left, right)
     names = left_name, right_name

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Literal
 
+from replay.diff.alike import kept_alike
 from replay.diff.partly import Overlooked, classes_of, unknown_arguments, unknown_result
 from tracekit.canonical import JsonValue, as_compared, canonical_text, cut_digest
 from tracekit.contract import Contract, Matchers
@@ -22,7 +23,7 @@ from tracekit.errors import PointerNotFound
 from tracekit.events import Effect
 from tracekit.jsontree import get, remove, walk
 from tracekit.jsontree import replace as with_value
-from tracekit.trajectory import Call, Decision, Message, Trajectory
+from tracekit.trajectory import Call, Message, Trajectory
 
 StepKind = Literal["call", "said", "told", "turn"]
 """``said``: text beside calls. ``told``: a decision that only speaks. ``turn``: the user's."""
@@ -105,6 +106,8 @@ class Declared:
     """Whether equal arguments hold an object in one call, and plain data in another."""
     has_leeway: bool = field(init=False)
     """Whether different arguments may still count as equal; asked for every alignment."""
+    overlooked: Overlooked = field(init=False)
+    """What does not count of the arguments; asked for every call."""
 
     @property
     def writes(self) -> bool:
@@ -115,15 +118,17 @@ class Declared:
         lenient = not self.writes and bool(self.matchers.tolerances or self.matchers.windows)
         partly = bool(self.unknown) or self.classed
         object.__setattr__(self, "has_leeway", lenient or partly)
-
-    @property
-    def overlooked(self) -> Overlooked:
-        """What does not count of the arguments."""
-        if not self.writes:
-            return Overlooked(self.matchers.ignore, self.matchers.sets)
-        return Overlooked(() if self.idempotency_field is None else (self.idempotency_field,))
+        overlooked = Overlooked(self.matchers.ignore, self.matchers.sets)
+        if self.writes:
+            named = self.idempotency_field
+            overlooked = Overlooked(() if named is None else (named,))
+        object.__setattr__(self, "overlooked", overlooked)
 
 
+_WHOLE = ("captured", "absent")
+"""How arguments were kept of which nothing is missing."""
+_NEAR = 3
+"""So many of the next calls of another run are looked at for the like of one."""
 _WORST: tuple[Effect, ...] = ("write", "unknown", "read", "pure")
 
 
@@ -136,22 +141,23 @@ def declared(left: Trajectory, right: Trajectory) -> dict[str, Declared]:
     """
     found: dict[str, list[Contract]] = {}
     effects: dict[str, set[Effect]] = {}
-    for side in (left, right):
+    partly: dict[str, list[Call]] = {}
+    calls = left.calls, right.calls
+    for side, made in zip((left, right), calls, strict=True):
         contracts = {contract.name: contract for contract in side.tools}
-        contracts |= {call.tool: call.contract for call in side.calls if call.contract is not None}
+        for call in made:
+            if call.contract is not None:
+                contracts[call.tool] = call.contract
+            effects.setdefault(call.tool, set()).add(call.effect)
+            if call.argument_types or call.argument_state not in _WHOLE:
+                partly.setdefault(call.tool, [])
         for name, contract in contracts.items():
             found.setdefault(name, []).append(contract)
-        for call in side.calls:
-            effects.setdefault(call.tool, set()).add(call.effect)
     rules = {
         name: _agreed(next(e for e in _WORST if e in declared_as), found.get(name, []))
         for name, declared_as in effects.items()
     }
-    partly: dict[str, list[Call]] = {}
-    for call in (*left.calls, *right.calls):
-        if call.argument_types or call.argument_state not in ("captured", "absent"):
-            partly.setdefault(call.tool, [])
-    for call in (*left.calls, *right.calls) if partly else ():
+    for call in (*calls[0], *calls[1]) if partly else ():
         if call.tool in partly:
             partly[call.tool].append(call)
     return rules | {name: _with_leeway(rules[name], calls) for name, calls in partly.items()}
@@ -188,6 +194,8 @@ def _agreed(effect: Effect, contracts: Sequence[Contract]) -> Declared:
 
 def _both(matchers: Sequence[Matchers]) -> Matchers:
     first, last = matchers[0], matchers[-1]
+    if first == last:
+        return first
     return Matchers(
         ignore=tuple(place for place in first.ignore if place in last.ignore),
         sets=tuple(place for place in first.sets if place in last.sets),
@@ -200,13 +208,17 @@ def _smaller(first: Mapping[str, float], last: Mapping[str, float]) -> dict[str,
     return {place: min(first[place], last[place]) for place in first if place in last}
 
 
-def steps_of(run: Trajectory, rules: Mapping[str, Declared]) -> tuple[Step, ...]:
+def steps_of(
+    run: Trajectory, rules: Mapping[str, Declared], like: Sequence[Step] = ()
+) -> tuple[Step, ...]:
     """List what happened in ``run``, in its own order.
 
     The final answer is not among the steps (it is compared on its own), nor are calls beneath other
-    calls, nor a system prompt: that is what a planner is made of, not what it did.
+    calls, nor a system prompt: that is what a planner is made of, not what it did. What a call has
+    in common with one of ``like``, in about the same place, is not written again.
     """
     steps: list[Step] = []
+    likes = _Likes(like)
     turns = sorted(
         (m for m in run.messages if m.role == "user" and not _is_input(m, run)),
         key=lambda message: message.before_decision,
@@ -214,26 +226,42 @@ def steps_of(run: Trajectory, rules: Mapping[str, Declared]) -> tuple[Step, ...]
     for decision in run.decisions:
         while turns and turns[0].before_decision <= decision.index:
             steps.append(_speech(len(steps), "turn", decision.index, turns.pop(0).content))
-        steps += _decision_steps(decision, rules, start=len(steps))
+        if decision.message not in (None, "", []) and not decision.final:
+            kind: StepKind = "said" if decision.calls else "told"
+            steps.append(_speech(len(steps), kind, decision.index, decision.message))
+        for call in decision.calls:
+            rule = rules[call.tool]
+            steps.append(_call(len(steps), decision.index, call, rule, likes.of(call)))
     last = run.decisions[-1].index if run.decisions else 0
     for message in turns:
         steps.append(_speech(len(steps), "turn", last + 1, message.content))
     return tuple(steps)
 
 
+class _Likes:
+    """The calls of another run, of which the next is mostly the like of the next here."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = [(step.call, step) for step in steps if step.call is not None]
+        self._next = 0
+
+    def of(self, call: Call) -> Step | None:
+        """Give a step with the very arguments of ``call``, if one of the next has them."""
+        if call.argument_types or call.argument_state not in _WHOLE:
+            return None
+        for at in range(self._next, min(self._next + _NEAR, len(self._steps))):
+            other, step = self._steps[at]
+            if other.tool == call.tool and kept_alike(other.arguments, call.arguments):
+                if other.argument_types or other.argument_state not in _WHOLE:
+                    return None
+                self._next = at + 1
+                return step
+        return None
+
+
 def _is_input(message: Message, run: Trajectory) -> bool:
     """Whether a user's message only renders the run's input, which is compared itself."""
     return message.before_decision <= 1 and run.input.state == "captured"
-
-
-def _decision_steps(decision: Decision, rules: Mapping[str, Declared], *, start: int) -> list[Step]:
-    steps = []
-    if decision.message not in (None, "", []) and not decision.final:
-        kind: StepKind = "said" if decision.calls else "told"
-        steps.append(_speech(start, kind, decision.index, decision.message))
-    for call in decision.calls:
-        steps.append(_call(start + len(steps), decision.index, call, rules[call.tool]))
-    return steps
 
 
 def _speech(index: int, kind: StepKind, decision: int, content: JsonValue) -> Step:
@@ -252,26 +280,34 @@ def _speech(index: int, kind: StepKind, decision: int, content: JsonValue) -> St
     )
 
 
-def _call(index: int, decision: int, call: Call, rule: Declared) -> Step:
-    arguments = what_counts(call, rule)
-    text = canonical_text(arguments)
-    classes = classes_of(call, rule.overlooked)
-    if classes:
-        text += f" of {canonical_text(dict(classes))}"
-    observation = canonical_text(call.observation.digest_form)
-    kept = call.observation.state not in ("absent", "reference")
-    if not kept:
-        observation = f"({call.observation.state})"
-    flags = call.observation.is_error, kept
-    outcome = _outcome_text(flags, policy_of(call), tuple(sorted(call.evidence)))
-    action = f"call {_name_text(call.tool)} {text}"
+def _call(index: int, decision: int, call: Call, rule: Declared, like: Step | None) -> Step:
+    if like is not None:
+        arguments, text, action = like.arguments, like.arguments_text, like.action
+        classes = like.classes
+    else:
+        arguments = what_counts(call, rule)
+        text = canonical_text(arguments)
+        classes = classes_of(call, rule.overlooked)
+        if classes:
+            text += f" of {canonical_text(dict(classes))}"
+        action = f"call {_name_text(call.tool)} {text}"
+    if like is not None and like.call is not None and _came_out_alike(like.call, call):
+        observation, letter = like.outcome_text, like.letter
+    else:
+        observation = canonical_text(call.observation.digest_form)
+        kept = call.observation.state not in ("absent", "reference")
+        if not kept:
+            observation = f"({call.observation.state})"
+        flags = call.observation.is_error, kept
+        outcome = _outcome_text(flags, policy_of(call), tuple(sorted(call.evidence)))
+        letter = f"{action} {outcome} {observation}"
     return Step(
         index=index,
         kind="call",
         name=call.tool,
         decision=decision,
         arguments=arguments,
-        letter=f"{action} {outcome} {observation}",
+        letter=letter,
         action=action,
         arguments_text=text,
         outcome_text=observation,
@@ -280,6 +316,18 @@ def _call(index: int, decision: int, call: Call, rule: Declared) -> Step:
         classes=classes,
         unknown=unknown_arguments(call, rule.overlooked),
         unseen=unknown_result(call.observation),
+    )
+
+
+def _came_out_alike(one: Call, two: Call) -> bool:
+    """Whether nothing at all differs in what two calls came to; it may say no of equal ones."""
+    ours, theirs = one.observation, two.observation
+    return (
+        ours.state == theirs.state
+        and not (ours.is_error or theirs.is_error)
+        and one.policy_decision == two.policy_decision
+        and one.evidence == two.evidence
+        and kept_alike(ours.value, theirs.value)
     )
 
 
