@@ -14,7 +14,7 @@ from tracekit.redact.detectors import Span
 from tracekit.redact.look import Look
 from tracekit.redact.names import name_class
 from tracekit.redact.placeholders import SECRET
-from tracekit.redact.places import BEHIND, is_long, pieces_with
+from tracekit.redact.places import BEHIND, SIGNS, is_long
 from tracekit.redact.signs import ANY_WORD
 
 NAME_PARTS = (
@@ -28,9 +28,8 @@ _ASSIGNMENT = re.compile(
     r"""([\w-]{0,40})(?:\\*["'])?(?:\][ \t]{0,3}(?==)|[ \t]{0,3}|(?=>))"""
     r"""(?:=>|:=|[:=]|(?P<element>>))[ \t]{0,3}(?![:=])"""
 )
-_SIGN = (
-    rf"(?i:{'|'.join(part.decode() for part in NAME_PARTS)}){ANY_WORD}*(?:\\|[\"']?\]?[ \t]*[:=>])"
-)
+_NAMES = "|".join(part.decode() for part in NAME_PARTS)
+_SIGN = SIGNS.add(rf"(?i:{_NAMES}){ANY_WORD}*(?:\\|[\"']?\]?[ \t]*[:=>])")
 """What of that the automaton looks for."""
 _NAME_END = re.compile(r"[\w-]*")
 _QUOTED = re.compile(
@@ -106,7 +105,7 @@ def _starts(look: Look) -> list[int]:
     """Return where a part of a name of a secret stands; in long texts, with a sign behind it."""
     low = look.low
     if is_long(look.text):
-        places = pieces_with(look.text, _SIGN)
+        places = look.pieces(_SIGN)
         said = b"\n".join([low[begin : end + BEHIND] for begin, end in places])
         parts = [part for part in NAME_PARTS if part in said]
         found = [at for place in places for part in parts for at in _all(low, part, *place)]

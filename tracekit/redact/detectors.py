@@ -21,7 +21,7 @@ from tracekit.redact.entropy import is_random_word
 from tracekit.redact.look import FLAGS, Form, Look
 from tracekit.redact.placeholders import GAP, GAPS, SECRET, iban_remainder, luhn_digit
 from tracekit.redact.places import is_long
-from tracekit.redact.signs import RARE_LITERALS, rare_sign
+from tracekit.redact.signs import RARE_LITERALS, RARE_SIGN
 from tracekit.redact.starts import (
     CARD_GROUPS,
     CARD_RUN,
@@ -97,7 +97,7 @@ class Detector:
 def find_forms(look: Look, detectors: tuple[Detector, ...]) -> Iterator[Span]:
     """Yield what the detectors find, each run only where one of its literals stands."""
     if is_long(look.text):
-        look.narrow(RARE_LITERALS, rare_sign())
+        look.narrow(RARE_LITERALS, RARE_SIGN)
     for detector in detectors:
         for needle in detector.needles:
             if look.has(detector.form, needle):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Set
 from typing import Literal
 
 from tracekit.redact.base64text import starts_readably
-from tracekit.redact.places import BEFORE, BEHIND, pieces_with
+from tracekit.redact.places import BEFORE, BEHIND, SIGNS, Pieces, pieces_with
 
 Form = Literal["raw", "low", "shape"]
 """As bytes; in lower case; with every digit as ``0`` and every capital as ``A``."""
@@ -54,8 +54,8 @@ class Look:
     """A text in the forms in which literals are looked for; offsets are the same in all."""
 
     __slots__ = (
-        "_absent", "_before", "_changed", "ids", "long", "low", "mixed", "raw", "runs", "shape",
-        "text",
+        "_absent", "_before", "_changed", "_starts", "ids", "long", "low", "mixed", "raw", "runs",
+        "shape", "text",
     )  # fmt: skip
 
     def __init__(self, text: str, *, before: Look | None = None, changed: str = "") -> None:
@@ -71,6 +71,7 @@ class Look:
         self._absent: set[tuple[Form, bytes]] = set()
         self._before: Set[tuple[Form, bytes]] = before._absent if before else frozenset()
         self._changed = Look(changed) if before is not None else None
+        self._starts: list[int] | None = None
         raw = text.encode("ascii", "replace")
         self.raw = raw
         self.low = raw.lower()
@@ -102,9 +103,15 @@ class Look:
     def narrow(self, asked: Set[tuple[Form, bytes]], sign: str) -> None:
         """Look for the literals ``asked`` only where ``sign`` stands, which goes with each."""
         if self._changed is None:
-            pieces = pieces_with(self.text, sign)
+            pieces = self.pieces(sign)
             said = [self.text[max(0, at - BEFORE) : end + BEHIND] for at, end in pieces]
             self._before, self._changed = asked, Look("\n".join(said))
+
+    def pieces(self, sign: str) -> Pieces:
+        """Return the pieces of a long text outside of which nothing begins that has ``sign``."""
+        if self._starts is None:
+            self._starts = SIGNS.starts(self.raw)
+        return pieces_with(sign, self.raw, self._starts)
 
     def _form(self, form: Form) -> bytes:
         return self.raw if form == "raw" else self.low if form == "low" else self.shape

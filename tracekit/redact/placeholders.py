@@ -84,7 +84,9 @@ def find_placeholders(text: str) -> list[Wall]:
 
 def _starts(text: str) -> list[int]:
     """Return where a placeholder may begin, in order: each holds one of a few words."""
-    places = pieces_with(text, _MARK) if is_long(text) else [(0, len(text))]
+    places = [(0, len(text))]
+    if is_long(text):
+        places = pieces_with(_MARK, text.encode("ascii", "replace"))
     found: set[int] = set()
     for begin, end in places:
         for word, offsets in _MARKS.items():

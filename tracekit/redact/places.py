@@ -25,6 +25,7 @@ NOT_ASCII = r"\x{80}-\x{10FFFF}"
 BEFORE, BEHIND = 64, 96
 """So much around a piece is seen as well: no sign by which a find is known is longer."""
 _PIECE = 512
+"""Fewer characters cost more calls, more of them are looked at in vain."""
 _NEGATED = re.compile(r"\[\^([^\]]*)\]")
 _OTHER_DIGITS = r"[\p{Nd}--[0-9]]"
 
@@ -49,23 +50,55 @@ def ascii_form(pattern: str) -> str:
     return _NEGATED.sub(r"[\\x00-\\x7F&&[^\1]]", pattern.replace(NOT_ASCII, ""))
 
 
-def pieces_with(text: str, pattern: str) -> Pieces:
-    """Return the pieces of ``text`` outside of which nothing begins that ``pattern`` matches.
+class Signs:
+    """The signs of several finders, looked for together: most pieces hold none of any.
 
-    What matches begins no more than ``BEFORE`` characters before the find that it is a sign of, and
-    ends no more than ``BEHIND`` behind the beginning of that.
+    What matches a sign begins no more than ``BEFORE`` characters before the find that it is a sign
+    of, and ends no more than ``BEHIND`` behind the beginning of that.
     """
-    sees = seer(pattern, ascii_only=text.isascii())
-    if not sees(text):
-        return []
+
+    def __init__(self) -> None:
+        self._signs: list[str] = []
+
+    def add(self, sign: str) -> str:
+        """Look for one more, in the language of the automaton."""
+        self._signs.append(sign)
+        return sign
+
+    def starts(self, raw: bytes) -> list[int]:
+        """Return where pieces begin that hold any sign."""
+        return _pieces("|".join(self._signs), raw.decode(), None)
+
+
+SIGNS = Signs()
+
+
+def pieces_with(sign: str, raw: bytes, starts: list[int] | None = None) -> Pieces:
+    """Return the pieces of a text outside of which nothing begins that ``sign`` goes with.
+
+    Args:
+        sign: What is looked for.
+        raw: The text, and a question mark for each character that is none of ASCII.
+        starts: Where the pieces begin that are worth it, if that is known.
+    """
     found: Pieces = []
-    for start in range(0, len(text), _PIECE):
-        end = start + _PIECE
-        if sees(text[max(0, start - BEFORE) : end + BEHIND]):
-            if found and found[-1][1] == start:
-                start = found.pop()[0]
-            found.append((start, min(end, len(text))))
+    for start in _pieces(sign, raw.decode(), starts):
+        end = min(start + _PIECE, len(raw))
+        if found and found[-1][1] == start:
+            start = found.pop()[0]
+        found.append((start, end))
     return found
+
+
+def _pieces(sign: str, text: str, starts: list[int] | None) -> list[int]:
+    sees = seer(sign.replace(NOT_ASCII, "?"), ascii_only=True)
+    if starts is None:
+        if not sees(text):
+            return []
+        starts = [*range(0, len(text), _PIECE)]
+    return [
+        start for start in starts if sees(text[max(0, start - BEFORE) : start + _PIECE + BEHIND])
+    ]
 
 
 def has_other_digits(text: str) -> bool:

@@ -60,6 +60,8 @@ class Prefilter:
         contents = plain.contents()
         if contents is None:  # it has changed since it was written
             return False
+        if _is_one_text(contents.texts, len(plain.data)):
+            return False
         parts = [contents]
         joined = "\n".join(contents.texts)
         if "{" in joined or "[" in joined:
@@ -120,6 +122,15 @@ def _may_hold_a_secret(
         or _may_hold_a_secret(one.text, known, detectors=detectors, layer=layer + 1)
         for one in layers(look)
     )
+
+
+def _is_one_text(texts: list[str], size: int) -> bool:
+    """Whether one long text is most of a value: the redactor reads that just as quickly."""
+    longest = max(texts, key=len, default="")
+    if not is_long(longest) or 2 * len(longest) < size:
+        return False
+    stripped = longest.strip()
+    return stripped[:1] + stripped[-1:] not in ("{}", "[]")
 
 
 def _names_one(texts: Iterable[str]) -> bool:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
 
 from tracekit.redact.look import FLAGS, Form
-from tracekit.redact.places import NOT_ASCII
+from tracekit.redact.places import NOT_ASCII, SIGNS
 from tracekit.redact.starts import CARD_GROUPS, PHONE_BEHIND_AREA, PHONE_GROUPS
 
 ANY_WORD = rf"[A-Za-z0-9_\-{NOT_ASCII}]"
@@ -37,12 +36,6 @@ def sign_of(form: Form, literal: bytes) -> str:
     return INSTEAD.get(literal) or _FORMS[form](literal.decode("ascii"))
 
 
-@cache
-def rare_sign() -> str:
-    """Return what goes with the rare literals, whichever it is."""
-    return "|".join(sorted({sign_of(form, literal) for form, literal in RARE_LITERALS}))
-
-
 def _shape(needle: str) -> str:
     classes = {"0": "[0-9]", "A": "[A-Z]", "?": f"[?{NOT_ASCII}]"}
     return "".join(classes.get(char) or re.escape(char) for char in needle)
@@ -53,3 +46,5 @@ _FORMS: Mapping[Form, Callable[[str], str]] = {
     "low": lambda needle: rf"(?i:{re.escape(needle)})",
     "shape": _shape,
 }
+RARE_SIGN = SIGNS.add("|".join(sorted({sign_of(form, literal) for form, literal in RARE_LITERALS})))
+"""What goes with the rare literals, whichever it is."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
-from functools import cache
 from itertools import islice
 
 from tracekit.redact.detectors import Span
 from tracekit.redact.issued import ISSUED
 from tracekit.redact.look import Look
 from tracekit.redact.placeholders import SECRET
-from tracekit.redact.places import is_long, overlapping, pieces_with
+from tracekit.redact.places import SIGNS, is_long, overlapping
 from tracekit.redact.signs import ANY_WORD
 
 
@@ -28,7 +27,7 @@ def find_tokens(look: Look) -> Iterator[Span]:
     text, raw = look.text, look.raw
     runs = look.long
     if runs and is_long(text):
-        runs = overlapping(runs, pieces_with(text, _sign()))
+        runs = overlapping(runs, look.pieces(_SIGN))
     for start, end in runs:
         first = start
         if start and raw[start - 1] in _ESCAPES:
@@ -123,10 +122,12 @@ _SAY_LITTLE = {
 """Prefixes so short that more of the token is looked for."""
 
 
-@cache
 def _sign() -> str:
     """Return what stands in a text at the beginning of a token, in the automaton's language."""
     escape = r"\\(?:[nrtbfv]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|[\[;][0-9]{1,3}m"
     prefixes = "|".join(re.escape(one) for one in TOKEN_PREFIXES if one not in _SAY_LITTLE)
     tokens = [f"(?:{prefixes}){ANY_WORD}{{{SHORTEST_TOKEN}}}", *sorted(set(_SAY_LITTLE.values()))]
     return rf"(?:\A|[^A-Za-z0-9]|{escape})(?:{'|'.join(tokens)})|{LEADS.pattern}"
+
+
+_SIGN = SIGNS.add(_sign())
