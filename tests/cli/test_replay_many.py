@@ -174,8 +174,8 @@ def test_the_bar_counts_what_is_to_be_looked_at(monkeypatch: pytest.MonkeyPatch)
 
     def interrupted() -> None:
         with _Bar() as bar:
-            bar.advance(RunOutcome("a", "fail"), 1, 3)
-            bar.advance(RunOutcome("b", "pass"), 2, 3)
+            bar.note(RunOutcome("a", "fail"), 1, 3)
+            bar.note(RunOutcome("b", "pass"), 2, 3)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -193,7 +193,7 @@ def test_what_is_done_when_the_command_is_told_to_end_is_kept(
             os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(_Bar, "advance", end)
+    monkeypatch.setattr(_Bar, "note", end)
     result = call("buy", "--limit", "4")
 
     assert result.exit_code == 143

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from tracekit.cli.bar import Bar
 from tracekit.cli.options import (
     FINDING,
     MISUSE,
     NOTHING,
     Moment,
     open_for_reading,
+    option_group,
     warn_of_damage,
 )
 from tracekit.errors import UsageError
@@ -25,36 +25,31 @@ if TYPE_CHECKING:
     from replay.comparing import ManyComparison, References, Selection
     from tracekit.store import Store
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 SELECT_HELP = (
     "conditions joined by commas (tag=gpt-4o,tag=attacked,since=7d,version.prompt=v7), or run ids"
 )
 
 
-def sides_options(command: F) -> F:
-    """Add the options that select the two sides of a comparison."""
-    options = (
-        click.option(
-            "--baseline", multiple=True, metavar="SELECT",
-            help=f"Runs that are the expectation: {SELECT_HELP}. Given again: those as well.",
-        ),
-        click.option(
-            "--candidate", multiple=True, metavar="SELECT",
-            help="Runs that are compared with them, chosen in the same way.",
-        ),
-        click.option(
-            "--references", type=click.Path(file_okay=False), metavar="FOLDER",
-            help="Folder of the accepted trajectories; default beside the store's runs.",
-        ),
-        click.option(
-            "--jobs", type=click.IntRange(min=1), metavar="N",
-            help="Worker processes for many pairs; default one a core.",
-        ),
-    )  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+sides_options = option_group(
+    click.option(
+        "--baseline", multiple=True, metavar="SELECT",
+        help=f"Runs that are the expectation: {SELECT_HELP}. Given again: those as well.",
+    ),
+    click.option(
+        "--candidate", multiple=True, metavar="SELECT",
+        help="Runs that are compared with them, chosen in the same way.",
+    ),
+    click.option(
+        "--references", type=click.Path(file_okay=False), metavar="FOLDER",
+        help="Folder of the accepted trajectories; default beside the store's runs.",
+    ),
+    click.option(
+        "--jobs", type=click.IntRange(min=1), metavar="N",
+        help="Worker processes for many pairs; default one a core.",
+    ),
+)  # fmt: skip
+"""Options that select the two sides of a comparison."""
 
 
 def read_sides(
@@ -170,41 +165,3 @@ def _tell(found: ManyComparison, *, as_json: bool) -> None:
         click.echo()
     for line in rest:
         click.echo(visible(line))
-
-
-class Bar:
-    """A progress bar on a terminal's stderr; nothing anywhere else."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._progress: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> Self:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TimeRemainingColumn
-
-            self._progress = Progress(
-                self._what, BarColumn(), "{task.completed:,.0f}/{task.total:,.0f}",
-                TimeRemainingColumn(), console=Console(stderr=True), transient=True,
-            )  # fmt: skip
-            self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-
-    def advance(self, done: int, total: int) -> None:
-        """Take note of how many are done."""
-        if self._progress is None:
-            return
-        if self._task is None:
-            self._task = self._progress.add_task("", total=total)
-        self._progress.update(self._task, completed=done)

@@ -20,7 +20,7 @@ from tracekit.cli.options import (
     store_option,
     warn_of_damage,
 )
-from tracekit.cli.replay_options import variable
+from tracekit.cli.replay_options import env_option, variable
 from tracekit.cli.selecting import query_of, selection_options
 from tracekit.errors import UsageError
 
@@ -79,9 +79,7 @@ if TYPE_CHECKING:
     "--resume", metavar="FILE",
     help="Keep answers in FILE, and take those that are there: broken off, it goes on.",
 )  # fmt: skip
-@click.option(
-    "--env", multiple=True, metavar="NAME[=VALUE]", help="Variable for the planner's process."
-)
+@env_option
 @click.option(
     "--timeout",
     type=float,

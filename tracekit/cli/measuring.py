@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracekit.cli.comparing_many import SELECT_HELP, Bar, read_selections
+from tracekit.cli.bar import Bar
+from tracekit.cli.comparing_many import SELECT_HELP, read_selections
 from tracekit.cli.options import (
     explained,
     json_option,

@@ -42,6 +42,17 @@ _debug_option = click.option(
 )  # fmt: skip
 
 
+def option_group(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Make one decorator of several options, which stand in the help in this order."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
 def _note_debug(ctx: click.Context, on: Any) -> None:
     ctx.meta["tracekit.debug"] = bool(on)
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracekit.cli.bar import Bar
 from tracekit.cli.options import (
     FINDING,
     MISUSE,
     NOTHING,
     ending_in_order,
     open_for_reading,
+    option_group,
     warn_of_damage,
 )
 from tracekit.cli.selecting import query_of, selection_options
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from replay.replayer import ReplayOptions
     from tracekit.store import RunQuery
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 _HOW = ("jobs", "resume", "junit")
 
@@ -43,26 +43,22 @@ class Chosen:
     junit: str | None
 
 
-def many_options(command: F) -> F:
-    """Add the options that choose runs, and those that say how many are replayed."""
-    options = (
-        selection_options(limit=None),
-        click.option(
-            "--jobs", type=click.IntRange(min=1), metavar="N",
-            help="Worker processes for many runs; default one a core.",
-        ),
-        click.option(
-            "--resume", is_flag=True,
-            help="Go on with many runs: leave out those that this planner has replayed already.",
-        ),
-        click.option(
-            "--junit", type=click.Path(dir_okay=False), metavar="FILE",
-            help="Write many runs as JUnit XML, one test case a run.",
-        ),
-    )  # fmt: skip
-    for option in reversed(options):
-        command = cast(F, option(command))
-    return command
+many_options = option_group(
+    selection_options(limit=None),
+    click.option(
+        "--jobs", type=click.IntRange(min=1), metavar="N",
+        help="Worker processes for many runs; default one a core.",
+    ),
+    click.option(
+        "--resume", is_flag=True,
+        help="Go on with many runs: leave out those that this planner has replayed already.",
+    ),
+    click.option(
+        "--junit", type=click.Path(dir_okay=False), metavar="FILE",
+        help="Write many runs as JUnit XML, one test case a run.",
+    ),
+)  # fmt: skip
+"""Options that choose runs, and those that say how many are replayed."""
 
 
 def chosen_runs(run_id: str | None, chosen: dict[str, Any]) -> Chosen | str:
@@ -106,7 +102,7 @@ def replay_chosen(
     with ending_in_order(), _Bar() as bar:
         result = replay_many(
             chosen.query, planner=planner, store=opened, options=options, jobs=chosen.jobs,
-            resume=chosen.resume, progress=bar.advance,
+            resume=chosen.resume, progress=bar.note,
         )  # fmt: skip
     if not result.outcomes:
         raise UsageError("no runs match", hint="see which there are with: tracekit runs")
@@ -148,26 +144,12 @@ def _tell(result: ManyResult, *, as_json: bool) -> None:
         click.echo(rest)
 
 
-class _Bar:
-    """A progress bar on a terminal's stderr; nothing anywhere else."""
+class _Bar(Bar):
+    """Tells besides how many are to be looked at, and when interrupted, how many are done."""
 
     def __init__(self) -> None:
-        self._progress: Any = None
-        self._task: Any = None
+        super().__init__("replaying")
         self._done = self._found = 0
-
-    def __enter__(self) -> Self:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TimeRemainingColumn
-
-            self._progress = Progress(
-                "replaying", BarColumn(), "{task.completed:,.0f}/{task.total:,.0f}",
-                "{task.fields[told]}", TimeRemainingColumn(), console=Console(stderr=True),
-                transient=True,
-            )  # fmt: skip
-            self._progress.start()
-        return self
 
     def __exit__(
         self,
@@ -175,19 +157,13 @@ class _Bar:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        super().__exit__(kind, error, trace)
         if isinstance(error, KeyboardInterrupt | SystemExit):
             runs = "1 run" if self._done == 1 else f"{self._done:,} runs"
             click.echo(f"interrupted; {runs} are done: go on with --resume", err=True)
 
-    def advance(self, outcome: RunOutcome, done: int, total: int) -> None:
+    def note(self, outcome: RunOutcome, done: int, total: int) -> None:
         """Take note of one more run."""
         self._done = done
         self._found += outcome.verdict != "pass"
-        if self._progress is None:
-            return
-        if self._task is None:
-            self._task = self._progress.add_task("", total=total, told="")
-        told = f"{self._found:,} to look at" if self._found else ""
-        self._progress.update(self._task, completed=done, told=told)
+        self.advance(done, total, f"{self._found:,} to look at" if self._found else "")

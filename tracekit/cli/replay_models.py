@@ -2,56 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracekit.cli.options import FINDING, MISUSE, NOTHING
+from tracekit.cli.options import FINDING, MISUSE, NOTHING, option_group
 
 if TYPE_CHECKING:
     from replay.options import ReplayOptions
     from tracekit.store import Store
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 EXITS = {"pass": NOTHING, "fail": FINDING, "inconclusive": MISUSE, "not evaluated": MISUSE}
 
 
-def model_options(command: F) -> F:
-    """Add the options that say who answers prompts, what goes wrong, and what is fixed."""
-    options = (
-        click.option(
-            "--model", type=click.Choice(["recorded", "live", "scripted", "positional"]),
-            default="recorded", show_default=True,
-            help="Who answers prompts. recorded: equal prompts only; live: OPENAI_BASE_URL.",
-        ),
-        click.option(
-            "--script", metavar="MOD:OBJ",
-            help="For --model scripted: a function, a list of replies, or of replay.scripted.",
-        ),
-        click.option(
-            "--live-model", metavar="MOD:OBJ",
-            help="For --model live: your function from the request to the reply.",
-        ),
-        click.option(
-            "--fault", multiple=True, metavar="STEP=FAULT",
-            help="Let a step go wrong: 3=timeout (the third request to a model), 2=429:5s, "
-            "search#2=error:down, search=empty.",
-        ),
-        click.option(
-            "--conditions", type=click.Choice(["fixed", "real"]),
-            default="fixed", show_default=True,
-            help="Clock, ids and chance that the planner takes from the standard library.",
-        ),
-        click.option(
-            "--repeat", type=click.IntRange(min=1), default=1, metavar="N",
-            help="Replay one run N times, and say what still varies.",
-        ),
-    )  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+model_options = option_group(
+    click.option(
+        "--model", type=click.Choice(["recorded", "live", "scripted", "positional"]),
+        default="recorded", show_default=True,
+        help="Who answers prompts. recorded: equal prompts only; live: OPENAI_BASE_URL.",
+    ),
+    click.option(
+        "--script", metavar="MOD:OBJ",
+        help="For --model scripted: a function, a list of replies, or of replay.scripted.",
+    ),
+    click.option(
+        "--live-model", metavar="MOD:OBJ",
+        help="For --model live: your function from the request to the reply.",
+    ),
+    click.option(
+        "--fault", multiple=True, metavar="STEP=FAULT",
+        help="Let a step go wrong: 3=timeout (the third request to a model), 2=429:5s, "
+        "search#2=error:down, search=empty.",
+    ),
+    click.option(
+        "--conditions", type=click.Choice(["fixed", "real"]),
+        default="fixed", show_default=True,
+        help="Clock, ids and chance that the planner takes from the standard library.",
+    ),
+    click.option(
+        "--repeat", type=click.IntRange(min=1), default=1, metavar="N",
+        help="Replay one run N times, and say what still varies.",
+    ),
+)  # fmt: skip
+"""Options that say who answers prompts, what goes wrong, and what is fixed."""
 
 
 def take_models(chosen: dict[str, Any]) -> dict[str, Any]:

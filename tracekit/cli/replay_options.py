@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracekit.cli.options import option_group
 from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,19 +16,23 @@ if TYPE_CHECKING:
     from replay.matching import Policies
     from replay.workers import Bindings
 
-F = TypeVar("F", bound=Callable[..., Any])
 
+env_option = click.option(
+    "--env", multiple=True, metavar="NAME[=VALUE]", help="Variable for the planner's process."
+)
+walls_options = option_group(
+    click.option(
+        "--isolation", type=click.Choice(["kernel", "process", "guard"]),
+        help="Walls around the planner; default the strongest that can stand here.",
+    ),
+    env_option,
+    click.option(
+        "--timeout", type=float, default=120.0, show_default=True, metavar="S",
+        help="Seconds it may take.",
+    ),
+)  # fmt: skip
 
-def _group(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    def add(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-matching_options = _group(
+matching_options = option_group(
     click.option(
         "--unmatched", multiple=True, metavar="[TOOL=]POLICY",
         help="For calls that the recording does not hold: error (default), stop, nearest=0.8, "
@@ -55,7 +60,7 @@ matching_options = _group(
     ),
 )  # fmt: skip
 
-experiment_options = _group(
+experiment_options = option_group(
     click.option(
         "--set", "overrides", multiple=True, metavar="STEP.observation=JSON",
         help="Give another observation at a step: 3.observation=@FILE, 3.observation/total=7.",
@@ -88,9 +93,9 @@ _worker_env = click.option(
     help="Variable for what really runs, and not for the planner.",
 )  # fmt: skip
 
-shadow_options = _group(_simulate, _live, _live_host, _guard, _worker_env)
+shadow_options = option_group(_simulate, _live, _live_host, _guard, _worker_env)
 
-running_options = _group(
+running_options = option_group(
     _simulate,
     _live,
     _live_host,

@@ -23,6 +23,7 @@ from tracekit.cli.replay_options import (
     take_experiment,
     take_policies,
     variable,
+    walls_options,
 )
 from tracekit.errors import UsageError
 
@@ -59,22 +60,7 @@ from tracekit.errors import UsageError
     default=None,
     help="Change an observation and see that something follows; by default with --baseline.",
 )
-@click.option(
-    "--isolation",
-    type=click.Choice(["kernel", "process", "guard"]),
-    help="Walls around the planner; default the strongest that can stand here.",
-)
-@click.option(
-    "--env", multiple=True, metavar="NAME[=VALUE]", help="Variable for the planner's process."
-)
-@click.option(
-    "--timeout",
-    type=float,
-    default=120.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds it may take.",
-)
+@walls_options
 @many_options
 @store_option
 @json_option

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from tracekit.cli.options import option_group
 from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
     from replay.diff import Comparison
 
-F = TypeVar("F", bound=Callable[..., object])
 _FILE = click.Path(dir_okay=False)
 
 
-def report_options(command: F) -> F:
-    """Add the options that name files to write."""
-    options = (
-        click.option(
-            "--html", type=_FILE, metavar="FILE",
-            help="Write a page with both runs side by side; it needs no network.",
-        ),
-        click.option(
-            "--markdown", type=_FILE, metavar="FILE", help="Write a comment for a pull request."
-        ),
-        click.option("--junit", type=_FILE, metavar="FILE", help="Write JUnit XML."),
-    )  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+report_options = option_group(
+    click.option(
+        "--html", type=_FILE, metavar="FILE",
+        help="Write a page with both runs side by side; it needs no network.",
+    ),
+    click.option(
+        "--markdown", type=_FILE, metavar="FILE", help="Write a comment for a pull request."
+    ),
+    click.option("--junit", type=_FILE, metavar="FILE", help="Write JUnit XML."),
+)  # fmt: skip
+"""Options that name files to write."""
 
 
 def check_reports(*paths: str | None) -> None:

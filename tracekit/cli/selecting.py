@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tracekit.cli.options import Moment
+from tracekit.cli.options import Moment, option_group
 
 if TYPE_CHECKING:
     from tracekit.store import RunQuery
@@ -22,7 +22,7 @@ SELECTION = (
 
 def selection_options(*, limit: int | None) -> Callable[[F], F]:
     """Add the options that choose runs; ``limit`` is what holds where none is given."""
-    options = (
+    return option_group(
         click.option("--since", type=Moment(), help="Begun at this time or later: 7d, 2026-11-30."),
         click.option("--until", type=Moment(), help="Begun before this time."),
         click.option("--status", type=click.Choice(["ok", "error", "open"]), help="How it ended."),
@@ -42,13 +42,6 @@ def selection_options(*, limit: int | None) -> Callable[[F], F]:
             help="At most, the newest.",
         ),
     )
-
-    def choosing(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return choosing
 
 
 def query_of(chosen: dict[str, Any]) -> RunQuery:

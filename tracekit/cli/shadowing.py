@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracekit.cli.options import FINDING, MISUSE, NOTHING, explained, json_option, store_option
-from tracekit.cli.replay_options import shadow_options, take_bindings, variable
+from tracekit.cli.replay_options import shadow_options, take_bindings, variable, walls_options
 from tracekit.errors import InvalidJson, UsageError
 
 if TYPE_CHECKING:
@@ -37,22 +37,7 @@ _WIDTH = 120
 )
 @click.option("--script", metavar="MOD:OBJ", help="What answers, for --model scripted.")
 @shadow_options
-@click.option(
-    "--isolation",
-    type=click.Choice(["kernel", "process", "guard"]),
-    help="Walls around the planner; default the strongest that can stand here.",
-)
-@click.option(
-    "--env", multiple=True, metavar="NAME[=VALUE]", help="Variable for the planner's process."
-)
-@click.option(
-    "--timeout",
-    type=float,
-    default=120.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds it may take.",
-)
+@walls_options
 @store_option
 @json_option
 @explained
