@@ -88,7 +88,9 @@ def _in_pieces(text: str, piece: int) -> list[Span]:
 @settings(max_examples=250, deadline=None)
 @given(text=TEXTS, piece=st.sampled_from([1, 7, 64, 200, 512]))
 def test_in_pieces_is_found_what_is_found_in_the_whole(text: str, piece: int) -> None:
-    assert _in_pieces(text, piece) == _everywhere(text)
+    found = _everywhere(text)
+    assert _in_pieces(text, piece) == found
+    assert Look(text).may_match() or not list(find_forms(Look(text), DETECTORS))
 
 
 @pytest.mark.slow
@@ -96,6 +98,7 @@ def test_in_pieces_is_found_what_is_found_in_the_whole(text: str, piece: int) ->
 @given(text=TEXTS, piece=st.integers(1, 600))
 def test_in_pieces_is_found_what_is_found_in_the_whole_of_many_texts(text: str, piece: int) -> None:
     assert _in_pieces(text, piece) == _everywhere(text)
+    assert Look(text).may_match() or not list(find_forms(Look(text), DETECTORS))
 
 
 @pytest.mark.parametrize("over", [0, 1, 2, 7, 13, 40, 63, 64, 65, 96])

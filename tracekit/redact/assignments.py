@@ -110,7 +110,7 @@ def _starts(look: Look) -> list[int]:
         parts = [part for part in NAME_PARTS if part in said]
         found = [at for place in places for part in parts for at in _all(low, part, *place)]
     else:
-        parts = [part for part in NAME_PARTS if look.has("low", part)]
+        parts = [part for part in NAME_PARTS if part in low]
         found = [at for part in parts for at in _all(low, part, 0, len(low))]
     return sorted(found)
 

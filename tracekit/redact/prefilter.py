@@ -34,7 +34,7 @@ _LONG_NUMBER = b"0" * 15
 """The number of a payment card has at least so many digits."""
 _LONGEST_INT = b"0" * 640
 """Whether ``json`` reads an integer with more digits, a program may say."""
-_CARD = re.compile(rb"(?<![0-9.])[2-6][0-9]{14,15}(?![0-9.])")
+_CARD = re.compile(rb"(?<![0-9.a-fA-F])[2-6][0-9]{14,15}(?![0-9.])")
 
 
 class Prefilter:
@@ -83,7 +83,7 @@ class Prefilter:
                 return False
         if _may_hold_a_secret(joined, known, detectors=self._texts):
             return False
-        numbers = len(parts) > 1 or int in contents.kinds
+        numbers = any(int in part.kinds for part in parts)
         return not (numbers and _may_hold_a_card(plain))
 
     def _are_clean(self, keys: Iterable[str]) -> bool:

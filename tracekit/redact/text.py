@@ -33,6 +33,7 @@ from tracekit.redact.placeholders import (
     make_placeholder,
     placeholder_kind,
 )
+from tracekit.redact.places import is_long
 from tracekit.redact.rules import Rules
 from tracekit.redact.streams import Edit, share
 from tracekit.redact.tokens import TOKEN_KINDS, find_tokens
@@ -167,8 +168,9 @@ class TextRedactor:
         own_rules = self._rules.compiled or self._rules.functions
         spans = list(self._user_spans(text)) if own_rules else []
         if self._rules.builtin:
-            spans += find_forms(look, DETECTORS)
-            spans.extend(find_tokens(look))
+            if is_long(text) or look.may_match():
+                spans += find_forms(look, DETECTORS)
+            spans.extend(find_tokens(look) if look.long else ())
             spans.extend(find_random(look) if random else ())
             spans.extend(find_assignments(look))
         for secret in known:
