@@ -38,7 +38,7 @@ def announced(message: Mapping[str, Any]) -> Announced:
         ProtocolError: it is none.
     """
     try:
-        call = Announced._make(message["call"])
+        call = Announced(*message["call"])
     except TypeError:
         raise ProtocolError("a call with other fields than a call has") from None
     argument = type(message.get("argument"))  # no message that came through a pipe holds a Plain
@@ -46,8 +46,7 @@ def announced(message: Mapping[str, Any]) -> Announced:
     sound = texts and tuple(map(type, call)) == _TYPES
     if (
         not sound
-        or not _is_id(call.span_id)
-        or not _is_id(call.parent_span_id)
+        or not _are_ids(call.span_id, call.parent_span_id)
         or call.kind not in _CALLS
         or call.effect not in EFFECTS
     ):
@@ -58,8 +57,9 @@ def announced(message: Mapping[str, Any]) -> Announced:
 _CALLS = ("tool_call", "retrieval")
 
 
-def _is_id(text: str) -> bool:
-    return text.isascii() and text.isalnum()
+def _are_ids(one: str, other: str) -> bool:
+    both = one + other
+    return len(one) > 0 and len(other) > 0 and both.isascii() and both.isalnum()
 
 
 def tool_message(call_id: str, tool: str, seen: Observation) -> dict[str, JsonValue]:

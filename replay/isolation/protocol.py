@@ -76,12 +76,20 @@ def _refuse_long_texts(message: Message, limit: int) -> None:
     most = max(limit, LONG_TEXT)
     within: Any = message.get("m", message)
     if _TREES.isdisjoint(within):
-        level = [within, *(one for one in within.values() if type(one) is dict)]
-        long = any(type(t) is str and len(t) > most for texts in level for t in texts.values())
+        long = _has_long_text(within, most)
+        for one in within.values():
+            long = long or (type(one) is dict and _has_long_text(one, most))
     else:
         long = holds_long_text(within, most)
     if long:
         raise TooLarge(f"a message of more than {most:,} bytes; the limit is {limit:,}")
+
+
+def _has_long_text(texts: Message, most: int) -> bool:
+    for text in texts.values():  # noqa: SIM110  # of every message: a generator would cost more
+        if type(text) is str and len(text) > most:
+            return True
+    return False
 
 
 class FrameReader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ import tracekit
 from replay import ReplayOptions, ReplayResult, session
 from replay.isolation.protocol import ProtocolError
 from replay.ledger import GROUP, Ledger
+from replay.matching import Player
 from replay.messages import announced
 from replay.replayer import Replayer
 from replay.session_result import trajectory_of
@@ -183,6 +185,33 @@ def test_a_call_is_one_message_and_few_writes() -> None:
     assert messages == {"call": CALLS, "fact": 2}  # begin and end of the run
     assert len(sink.facts) == 2 * CALLS + 2
     assert sink.handed == -(-2 * CALLS // GROUP)
+
+
+def test_a_call_is_digested_once_on_the_tape_once_as_it_is_asked_and_once_as_it_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = looking()
+    counted = Counter[str]()
+    real = hashlib.sha256
+    monkeypatch.setattr(hashlib, "sha256", lambda data: counted.update(["digest"]) or real(data))
+
+    def cost(recorded: Trajectory) -> int:
+        counted.clear()
+        with Replayer(agent, ReplayOptions()) as replayer:
+            assert replayer.replay(recorded, sink=CountingSink()).passed
+        return counted["digest"]
+
+    few, many = recorded_run(agent, 10), recorded_run(agent, CALLS + 10)
+    assert cost(many) - cost(few) == 3 * CALLS
+
+
+def test_a_call_that_is_spelt_as_recorded_is_one_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = looking()
+    recorded = recorded_run(agent)
+    for name in ("_looked_up", "_fault", "_serve"):
+        monkeypatch.setattr(Player, name, None)  # is not come to
+    result, _ = replayed(agent, recorded, CountingSink())
+    assert result.shares == {"exact": CALLS}
 
 
 def test_the_end_of_a_replay_is_looked_for_only_where_it_may_be(
