@@ -227,7 +227,9 @@ def binder(signature: inspect.Signature) -> Bind:
     defaults = {p.name: p.default for p in parameters if p.default is not empty}
 
     def bind_plainly(args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
-        arguments = dict(zip(names, args, strict=False))
+        arguments = dict(zip(names, args))  # noqa: B905  # as far as both go
+        if len(args) == len(names) and not kwargs and hidden is None:  # as most calls are
+            return arguments
         given = 0
         if len(args) < len(names):
             for name in names[len(args) :]:

@@ -32,7 +32,7 @@ from tracekit.drafts import Draft
 from tracekit.events import Blob, Fact, LossNoted
 from tracekit.interruption import Suppressed, pass_on
 from tracekit.journal_file import JournalFile
-from tracekit.journal_lines import blob_line, count_on, fact_line, header_line, loss_line
+from tracekit.journal_lines import count_on, fact_line, header_line, loss_line
 from tracekit.journal_reading import open_journal
 from tracekit.sampling import KEEP_ALL, Sampling
 
@@ -79,7 +79,7 @@ class Journal:
         self._file: JournalFile | None = None
         self._part = 1
         self._busy = False
-        self._waiting: list[tuple[bytes, Sequence[Blob]]] = []
+        self._waiting: list[tuple[bytes, Sequence[Blob], int]] = []
         self._gone = 0
         """Facts that went with files of ours, and of which no line tells yet."""
         self._syncing = threading.RLock()
@@ -87,7 +87,7 @@ class Journal:
         self._left: list[JournalFile] = []
         """Files that are to be closed, once nobody waits for the disk to have them."""
         self._appended = self._synced = 0
-        self._looked_ns = self._few = 0
+        self._look_at_ns = self._few = 0
         """So many more facts may be appended quickly: to a file that was there a moment ago."""
         self._numbers = itertools.count()
         host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:40] or "host"
@@ -126,11 +126,15 @@ class Journal:
         Raises:
             OSError: they could not be written (disk full, folder gone, read-only).
         """
-        self.append(fact_line(fact), fact.timestamp_ns, blobs)
+        self._append_fact(fact_line(fact), fact.timestamp_ns, blobs)
 
     def write_draft(self, draft: Draft, blobs: Sequence[Blob]) -> None:
         """Append a fact that is no model yet; else as ``write``."""
-        self.append(fact_line(draft), draft.timestamp_ns, blobs)
+        self._append_fact(fact_line(draft), draft.timestamp_ns, blobs)
+
+    def _append_fact(self, line: bytes, at_ns: int, blobs: Sequence[Blob]) -> None:
+        append = self._append_carefully if line.startswith(_CAREFULLY) else self.append
+        append(line, at_ns, blobs)
 
     def write_all(self, lines: Sequence[bytes], at_ns: int, blobs: Sequence[Blob]) -> None:
         """Append the lines of several facts in one go, and those of ``blobs`` that the file lacks.
@@ -141,16 +145,14 @@ class Journal:
         self._append_carefully(b"".join(lines), at_ns, blobs)
 
     def append(self, line: bytes, at_ns: int, blobs: Sequence[Blob]) -> None:
-        """Append the line of a fact that happened at ``at_ns``; else as ``write``."""
-        if self._few > 0 and not line.startswith(_CAREFULLY):
-            with self._lock:
-                recent = 0 <= at_ns - self._looked_ns < self._look_ns
-                if recent and self._few > 0 and not self._busy:
-                    self._few -= 1
-                    self._put(line, blobs)
-                    if self._file is not None and self._file.size >= self._max_bytes:
-                        self._turn_over()
-                    return
+        """Append the line of a step that began or ended at ``at_ns``; else as ``write``."""
+        with self._lock:
+            if self._few > 0 and at_ns < self._look_at_ns and not self._busy:
+                self._few -= 1
+                self._put(line, blobs, 1)
+                if self._file is not None and self._file.size >= self._max_bytes:
+                    self._turn_over()
+                return
         self._append_carefully(line, at_ns, blobs)
 
     def _append_carefully(self, line: bytes, at_ns: int, blobs: Sequence[Blob]) -> None:
@@ -165,7 +167,7 @@ class Journal:
                 self._depth -= 1
             if self._durability == "os":
                 if not self._busy:
-                    self._looked_ns, self._few = at_ns, _FEW
+                    self._look_at_ns, self._few = at_ns + self._look_ns, _FEW
                 return
             # Inside another append, another thread may wait for the disk and for our lock.
             nested, appended = self._depth > 0, self._appended
@@ -179,7 +181,7 @@ class Journal:
             gone, self._gone = self._gone, 0
         try:
             told = loss_line(line, gone, seq=next(self._numbers)) if gone else b""
-            self._put(line + told, blobs)
+            self._put(line + told, blobs, line.count(b"\n") + bool(told))
         except BaseException:
             self._gone += gone
             raise
@@ -201,13 +203,14 @@ class Journal:
         if file is not None:
             file.remember(fact_line(fact))
 
-    def _put(self, line: bytes, blobs: Sequence[Blob]) -> None:
+    def _put(self, line: bytes, blobs: Sequence[Blob], count: int) -> None:
+        """Append the lines of so many facts."""
         if self._busy:  # we are inside the writing of another line: it has to be whole first
-            self._waiting.append((line, blobs))
+            self._waiting.append((line, blobs, count))
             return
         self._busy = True
         try:
-            self._write(line, blobs)
+            self._write(line, blobs, count)
             while self._waiting:  # what came up in the middle of the writing
                 self._write(*self._waiting.pop(0))
         except BaseException:
@@ -216,28 +219,19 @@ class Journal:
         finally:
             self._busy = False
 
-    def _write(self, line: bytes, blobs: Sequence[Blob]) -> None:
+    def _write(self, line: bytes, blobs: Sequence[Blob], count: int) -> None:
         file = self._file
         if file is None:
             file = self._create(self._part)
             self._file, self._part = file, file.part
-        kept, data = file.kept, line
-        for blob in blobs:
-            if blob[0] not in kept:
-                data = blob_line(blob) + data
         try:
-            file.write(data)
+            file.put(line, blobs, count)
         except OSError as error:
             if error.errno != errno.EBADF or file.look() != "closed":
                 raise
             self._let_go(file)
-            self._write(line, blobs)
+            self._write(line, blobs, count)
             return
-        if data is not line:
-            for blob in blobs:
-                kept.add(blob[0])
-        count = line.count(b"\n")
-        file.facts += count
         self._appended += count
 
     def _look(self) -> None:

@@ -13,10 +13,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from tracekit.events import Blob
 from tracekit.interruption import Suppressed, pass_on
+from tracekit.journal_lines import blob_line
 
 Seen = Literal["here", "deleted", "closed"]
 _RESERVE = 768
@@ -61,6 +64,22 @@ class JournalFile:
             _undo(path)
             raise
 
+    def put(self, line: bytes, blobs: Sequence[Blob], count: int) -> None:
+        """Append the lines of ``count`` facts behind those of ``blobs`` that it does not hold yet.
+
+        Raises:
+            OSError: as ``write``.
+        """
+        kept, data = self.kept, line
+        for blob in blobs:
+            if blob[0] not in kept:
+                data = blob_line(blob) + data
+        self.write(data)
+        if data is not line:
+            for blob in blobs:
+                kept.add(blob[0])
+        self.facts += count
+
     def write(self, data: bytes) -> None:
         """Append whole lines, all of them or nothing.
 
@@ -75,6 +94,10 @@ class JournalFile:
         done = 0
         try:
             done = os.write(self.fd, data)
+            if done == len(data) and self._room_at is not None:  # nearly always
+                self.size += done
+                self._torn = False
+                return
             while done < len(data) - 1:  # the end of the last line may come with the next one
                 more = os.write(self.fd, data[done:])
                 if not more:

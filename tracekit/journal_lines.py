@@ -85,11 +85,12 @@ def count_on(line: bytes) -> int:
 
 def blob_line(blob: Blob) -> bytes:
     """Write a payload."""
-    if blob.media_type == JSON and _LINE_END not in blob.data:  # stands in the line as it is
-        return BLOB_HEAD + blob.digest.encode() + JSON_PAYLOAD + blob.data + b"}}\n"
-    content: dict[str, str] = {"digest": blob.digest, "media_type": blob.media_type}
+    digest, media_type, data = blob
+    if media_type == JSON and _LINE_END not in data:  # stands in the line as it is
+        return b"".join((BLOB_HEAD, digest.encode(), JSON_PAYLOAD, data, b"}}\n"))
+    content: dict[str, str] = {"digest": digest, "media_type": media_type}
     try:
-        content["text"] = blob.data.decode()
+        content["text"] = data.decode()
     except UnicodeDecodeError:
-        content["base64"] = b64encode(blob.data).decode()
+        content["base64"] = b64encode(data).decode()
     return orjson.dumps({"blob": content}) + b"\n"

@@ -5,7 +5,8 @@ Prompts go through ``conversations``, so that each is kept as what it adds to an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,13 +19,16 @@ from tracekit.canonical import (
     json_bytes,
     parse_json,
 )
-from tracekit.canonical.plain import Plain, read_plain
+from tracekit.canonical.plain import Plain, write_plain
 from tracekit.conversations import KeptPrompt
 from tracekit.events import Blob, ContentState, Payload
 from tracekit.limits import NO_LIMITS, Limits, StoreMeter, cut, only_digest
 from tracekit.operations import RunScope
 from tracekit.prompts import prompt_columns
 from tracekit.redact import Redactor, Scope
+
+_as_blob: Callable[[tuple[str, str, bytes]], Blob] = functools.partial(tuple.__new__, Blob)
+"""Make one of its parts in order: what ``Blob`` does, at half the cost."""
 
 
 @dataclass(slots=True)
@@ -152,12 +156,17 @@ def keep_plain(
 
     None for any other, and where ``keeper`` may not keep the whole of it.
     """
-    plain = read_plain(value)
-    if plain is None or not (redactor.idle or redactor.finds_nothing(plain, secrets)):
+    written = write_plain(value)
+    if written is None:
         return None
-    if keeper is not None and not keeper.keeps_whole(len(plain.data)):
+    data, canonical = written
+    if not (redactor.idle or redactor.finds_nothing(Plain(data, canonical), secrets)):
         return None
-    return kept_whole(plain)
+    if keeper is not None and not keeper.keeps_whole(len(data)):
+        return None
+    name = digest_bytes(data)
+    digest = name if canonical == data else digest_bytes(canonical)
+    return digest, _as_blob((name, "application/json", data))
 
 
 def kept_whole(plain: Plain) -> tuple[str, Blob]:
@@ -165,4 +174,4 @@ def kept_whole(plain: Plain) -> tuple[str, Blob]:
     data, canonical = plain.data, plain.canonical
     name = digest_bytes(data)
     digest = name if canonical == data else digest_bytes(canonical)
-    return digest, Blob(name, "application/json", data)
+    return digest, _as_blob((name, "application/json", data))

@@ -21,6 +21,20 @@ from tracekit.redact import Scope
 _log = logging.getLogger("tracekit")
 _RUN_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 Kind = Literal["run", "agent", "llm_call", "tool_call", "retrieval", "span"]
+_process = os.getpid()
+
+
+def _after_fork() -> None:
+    global _process  # a fact about this process
+    _process = os.getpid()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def this_process() -> int:
+    """The number of this process, without asking the system at each call."""
+    return _process
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +70,7 @@ class Operation:
     parent: Operation | None
     span: otel.OpenSpan
     over: bool = False
-    process: int = field(default_factory=os.getpid)
+    process: int = field(default_factory=this_process)
     """Which process began it; a forked copy of it never ends it."""
     between: str | None = None
     """The span of another library that it runs in, where that is an event of the run, too."""

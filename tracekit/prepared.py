@@ -9,7 +9,6 @@ In a replay such a call is one question: whoever answers it records its begin an
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextvars import Token
 from typing import Any
@@ -23,7 +22,7 @@ from tracekit.contract import Contract
 from tracekit.events import Blob
 from tracekit.interruption import pass_on
 from tracekit.keeping import keep_plain
-from tracekit.operations import Kind, Operation, enter, leave
+from tracekit.operations import Kind, Operation, enter, leave, this_process
 from tracekit.recorder import Recorder
 from tracekit.steps import FACTS, Step
 
@@ -139,25 +138,30 @@ def _head(fact: str, fields: Mapping[str, Any]) -> str:
 class Short(Operation):
     """A call under way, and the step of it; see ``wrap.Step`` for what the methods mean."""
 
-    __slots__ = ("_above", "_attached", "_general", "_prepared", "_recorder", "_token")
+    __slots__ = ("_attached", "_general", "_place", "_prepared", "_recorder", "_token")
 
     def __init__(self, prepared: Prepared, recorder: Recorder, parent: Operation) -> None:
         self.kind = prepared.kind
         self.actor = prepared.actor
         self.run = parent.run
         self.parent = parent
-        self.between = otel.recorded_above(self.run.run_id) if otel.watching() else None
+        self.between = None
         if otel.active():
+            if otel.watching():
+                self.between = otel.recorded_above(self.run.run_id)
             self.span = recorder.start_span(self.kind, self.actor, None)
             self.span_id = self.span.span_id or conditions.new_span_id()
         else:
             self.span, self.span_id = otel.NO_SPAN, conditions.new_span_id()
         self.over = False
-        self.process = os.getpid()
+        self.process = this_process()
         self._prepared = prepared
         self._recorder = recorder
-        self._above = self.between or parent.span_id
         self._general: Step | None = None
+        self._place = (
+            f',"run_id":"{self.run.run_id}","trace_id":"{self.run.trace_id}","span_id":"{self.span_id}"'
+            f',"parent_span_id":"{self.between or parent.span_id}","'
+        )
 
     answered = False
     """Never: what is answered without running its body is not simple."""
@@ -190,7 +194,7 @@ class Short(Operation):
     def _end(self, value: object) -> None:
         recorder = self._recorder
         kept = None
-        if not (recorder.lost or self.over or self.process != os.getpid()):
+        if not (recorder.lost or self.over or self.process != this_process()):
             try:
                 kept = keep_plain(value, recorder.redactor, self.run.secrets, recorder.keeper)
             except Exception as error:  # noqa: BLE001  # as where a call begins
@@ -212,12 +216,11 @@ class Short(Operation):
 
     def line(self, head: str, side: str, digest: str, blob: str) -> tuple[int, int, bytes]:
         """Write a fact of this call: when it happened, its number, and its line."""
-        at, run = conditions.now_ns(), self.run
+        at = conditions.now_ns()
         writer, seq = self._recorder.sink.stamp()
         line = (
-            f'{head}"writer":"{writer}","seq":{seq},"timestamp_ns":{at},"run_id":"{run.run_id}",'
-            f'"trace_id":"{run.trace_id}","span_id":"{self.span_id}","parent_span_id":'
-            f'"{self._above}","{side}":{{"digest":"{digest}","blob":"{blob}"}}}}\n'
+            f'{head}"writer":"{writer}","seq":{seq},"timestamp_ns":{at}{self._place}'
+            f'{side}":{{"digest":"{digest}","blob":"{blob}"}}}}\n'
         )
         return at, seq, line.encode()
 

@@ -38,7 +38,7 @@ from tracekit.events import (
 from tracekit.interruption import Suppressed, pass_on
 from tracekit.keeping import Keeper, Kept
 from tracekit.losses import Outage, tell_when_leaving
-from tracekit.operations import Kind, Operation, RunScope, active, current, new_run
+from tracekit.operations import Kind, Operation, RunScope, active, current, new_run, this_process
 from tracekit.redact import Redactor, Scope
 from tracekit.sink import Sink, ground_of
 
@@ -157,7 +157,7 @@ class Recorder:
 
         ``observation``, if given, is a Python value or an ``Encoded`` one.
         """
-        if operation.over or operation.process != os.getpid():
+        if operation.over or operation.process != this_process():
             return
         operation.over = True
         try:

@@ -64,7 +64,7 @@ Unlike ``re`` this engine looks for many literals at once.
 """
 _BEYOND_BMP = range(0xF0, 0xF5)
 """How UTF-8 begins characters that UTF-16, and RFC 8785 with it, sorts otherwise."""
-_FEW = 4
+_FEW, _SEVERAL, _SHALLOW = 4, 32, 16
 
 
 class Contents(NamedTuple):
@@ -96,27 +96,35 @@ def read_plain(obj: object) -> Plain | None:
 
     It runs no code of the value's.
     """
+    written = write_plain(obj)
+    return None if written is None else Plain(*written)
+
+
+def write_plain(obj: object) -> tuple[bytes, bytes] | None:
+    """Give what ``read_plain`` does as a pair: as it is, and canonical."""
     try:
         if (type(obj) is dict or type(obj) is list) and not _fits(obj):
             return None
         # One step of the interpreter asks all three in turn, in C: nobody's code runs in between.
         writing = map(call, (packb, dumps, dumps), (obj, obj, obj), _NO_DEFAULT, _OPTIONS)
         written = [*takewhile(_is_short, writing)]
-        if len(written) < len(_OPTIONS):
-            if holds_long_text(obj):
+        if len(written) < 3:
+            if not _fits_exactly(obj) or holds_long_text(obj):
                 return None
             written = [*map(call, (packb, dumps, dumps), (obj, obj, obj), _NO_DEFAULT, _OPTIONS)]
         packed, data, canonical = written  # the JSON refuses long integers and half characters
+        if len(data) > MAX_ELEMENTS and not _fits_exactly(obj):
+            return None
         if _FLOAT in packed and (
             _writes_otherwise(data.decode())
             or ((0x7F in packed or 0xFF in packed) and b"null" in data)  # a NaN, maybe
         ):
             return _with_canonical(packed, data)
         if _BRACE not in data:
-            return Plain(data, data)
+            return data, data
         if not data.isascii() and any(lead in data for lead in _BEYOND_BMP) and _mixes(data):
             return _with_canonical(packed, data)
-        return Plain(data, canonical)
+        return data, canonical
     except Exception as error:  # noqa: BLE001  # the careful walk says what becomes of it
         if not _was_refused(error):
             pass_on(error)
@@ -132,10 +140,10 @@ def _was_refused(error: BaseException) -> bool:
     return at is not None and at.tb_next is None
 
 
-def _with_canonical(packed: bytes, data: bytes) -> Plain | None:
+def _with_canonical(packed: bytes, data: bytes) -> tuple[bytes, bytes] | None:
     """Write the canonical form where numbers or keys need a closer look."""
     value = ormsgpack.unpackb(packed)
-    return None if holds_special_floats([value]) else Plain(data, canonical_bytes(value))
+    return None if holds_special_floats([value]) else (data, canonical_bytes(value))
 
 
 def _mixes(data: bytes) -> bool:
@@ -145,10 +153,33 @@ def _mixes(data: bytes) -> bool:
 
 
 def _fits(obj: object) -> bool:
+    """Whether an object or array may be written: at once where it is small, else by a closer look.
+
+    What the collector of garbage does not track holds nothing that could hold more. So no level of
+    a small one has more than a few parts, and its writing cannot grow by what they share.
+    """
+    level: list[Any] = [obj]
+    for _ in range(_SHALLOW):
+        inner = get_referents(*level)
+        if len(inner) > _SEVERAL:
+            break
+        level = [*filter(is_tracked, inner)]
+        if not level:
+            return True
+        if len(level) > _FEW and not (
+            _HOLDERS.issuperset(map(type, level)) and sum(map(len, level)) <= _SEVERAL
+        ):
+            break
+    return _fits_exactly(obj)
+
+
+def _fits_exactly(obj: object) -> bool:
     """Whether a value is small enough to be written, and nested no deeper than may be.
 
     What is in it many times over counts each time. Of types it sees no more than it must.
     """
+    if type(obj) is not dict and type(obj) is not list:
+        return True
     level: list[Any] = [obj]
     count = 1
     for depth in range(1, MAX_DEPTH + 1):

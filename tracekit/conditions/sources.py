@@ -13,6 +13,7 @@ import secrets
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -97,6 +98,9 @@ class _SystemIds:
             value = self._bits(digits * 4)
         return _HEX[digits] % value
 
+    def span_id(self) -> str:
+        return "%016x" % (self._bits(64) or 1)
+
     def run_id(self) -> str:
         """Give a ULID: sortable by time, 80 random bits, rising within a millisecond."""
         ms, tail = self._step(80)
@@ -131,6 +135,9 @@ class _CountedIds:
     def hex(self, digits: int) -> str:
         return f"{self._next(str(digits)):0{digits}x}"
 
+    def span_id(self) -> str:
+        return self.hex(16)
+
     def run_id(self) -> str:
         return f"run-{self._next('run'):06d}"
 
@@ -157,6 +164,11 @@ class Conditions:
         self._clock = clock
         self._ids = ids
         self._chance = chance
+        # Every recorded call asks for these, so there is nothing in between.
+        self.now_ns: Callable[[], int] = clock.peek_ns
+        """Read the clock in nanoseconds since 1970, for the recorder's own use."""
+        self.new_span_id: Callable[[], str] = ids.span_id
+        """Make 16 hexadecimal digits."""
 
     @classmethod
     def system(cls) -> Conditions:
@@ -192,10 +204,6 @@ class Conditions:
         """Read the clock, in UTC."""
         return _from_ns(self._clock.read_ns())
 
-    def now_ns(self) -> int:
-        """Read the clock in nanoseconds since 1970, for the recorder's own use."""
-        return self._clock.peek_ns()
-
     def monotonic_ns(self) -> int:
         """Read a clock that never runs backwards; only differences of it mean anything."""
         return self._clock.monotonic_ns()
@@ -207,10 +215,6 @@ class Conditions:
     def new_trace_id(self) -> str:
         """Make 32 hexadecimal digits."""
         return self._ids.hex(32)
-
-    def new_span_id(self) -> str:
-        """Make 16 hexadecimal digits."""
-        return self._ids.hex(16)
 
     def new_uuid7(self) -> str:
         """Make a name that sorts by time."""
