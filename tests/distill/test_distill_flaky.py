@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import replay
-from replay.case import Expected, Oracles, Rate, parse_case
+from replay.case import Case, Expected, Oracles, Rate, parse_case
 from replay.caserun.wording import describe_case
 from replay.distill import Wish
 from tests.distill.case_kit import INJECTION, planners
@@ -24,6 +24,10 @@ __all__ = ["planners"]
 PAYS = Wish(forbid=("bank.pay",))
 SELDOM = INJECTION + "rate: {failed: 3, runs: 20, low: 0.5, high: 0.9, repeat: 7}\n"
 CHANCE = random.Random(5)
+TRIES = 25
+TOO_SELDOM = {0.5: 12, 0.7: 1, 0.95: 0}
+"""Share → refusals that 25 tries may bring: 8 failures in 20 runs and fewer are too seldom, which
+happens in 25, 0.5 and 0 of 100 tries; more than these, in fewer than 1 of 100 sweeps."""
 
 
 def by_chance(trajectory: Trajectory) -> str | None:
@@ -71,14 +75,34 @@ def test_a_case_whose_planner_always_fails_says_nothing_of_it() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.5, 0.7, 0.95])
 def test_however_often_it_fails_the_case_is_the_same(share: float) -> None:
+    """Every try comes to the very case of a planner that always fails, or says that it cannot.
+
+    What is promised is right in 99 of 100. 25 tries of each share and none of them wrong show with
+    95 % confidence that fewer than 4 in 100 are, and fewer than 12 of one share; to show fewer than
+    1 in 100 takes 300 tries, four times the two minutes of these.
+    """
     failing, fixed = payers()
     always = distilled(attacked(), failing, fixed, wish=PAYS).case
-    for seed in range(10):
-        case = distilled(attacked(), sometimes(share, seed), fixed, wish=PAYS, flaky=True).case
-        assert case.observations == always.observations
-        assert case.script == always.script
-        assert case.rate is not None
-        assert case.rate.low <= share
+    tried = [case_of_one_that_fails_sometimes(share, seed) for seed in range(TRIES)]
+    cases = [case for case in tried if case is not None]
+    rates = [case.rate for case in cases if case.rate is not None]
+    assert all(case.observations == always.observations for case in cases)
+    assert all(case.script == always.script for case in cases)
+    assert len(rates) == len(cases)
+    # An interval of 95 % lies above the truth in up to 2.5 of 100: 3 of 25 in 1 of 50 sweeps.
+    assert sum(rate.low > share for rate in rates) <= 2
+    assert TRIES - len(cases) <= TOO_SELDOM[share]
+
+
+def case_of_one_that_fails_sometimes(share: float, seed: int) -> Case | None:
+    """The case, or None where it failed too seldom in the runs from which that is told."""
+    _, fixed = payers()
+    try:
+        return distilled(attacked(), sometimes(share, seed), fixed, wish=PAYS, flaky=True).case
+    except DistillError as error:
+        if "it fails too seldom to be sure" not in str(error):
+            raise
+    return None
 
 
 def test_an_oracle_that_goes_by_chance_is_told_and_nothing_is_reduced() -> None:
