@@ -58,7 +58,9 @@ class Look:
         "shape", "text",
     )  # fmt: skip
 
-    def __init__(self, text: str, *, before: Look | None = None, changed: str = "") -> None:
+    def __init__(
+        self, text: str, *, before: Look | None = None, changed: str = "", words: bool = True
+    ) -> None:
         """Look at ``text``.
 
         Args:
@@ -66,18 +68,19 @@ class Look:
             before: A look at the text as it was.
             changed: What has changed in it since, each place with ``LONGEST_LITERAL`` characters
                 on both sides; what has not need not be searched for what was not there.
+            words: Whether long runs and words are asked for as well as literals.
         """
         self.text = text
         self._absent: set[tuple[Form, bytes]] = set()
         self._before: Set[tuple[Form, bytes]] = before._absent if before else frozenset()
-        self._changed = Look(changed) if before is not None else None
+        self._changed = Look(changed, words=False) if before is not None else None
         self._starts: list[int] | None = None
         raw = text.encode("ascii", "replace")
         self.raw = raw
         self.low = raw.lower()
         self.shape = raw.translate(_SHAPE)
         """With every digit as ``0`` and every capital as ``A``."""
-        self.runs = raw.translate(_RUNS)
+        self.runs = raw.translate(_RUNS) if words else b""
         """With every character that tokens are made of as ``x``, and all others as blanks."""
         self.long = _long_runs(self.runs)
         """Where the long runs of such characters begin and end."""
@@ -105,7 +108,7 @@ class Look:
         if self._changed is None:
             pieces = self.pieces(sign)
             said = [self.text[max(0, at - BEFORE) : end + BEHIND] for at, end in pieces]
-            self._before, self._changed = asked, Look("\n".join(said))
+            self._before, self._changed = asked, Look("\n".join(said), words=False)
 
     def pieces(self, sign: str) -> Pieces:
         """Return the pieces of a long text outside of which nothing begins that has ``sign``."""

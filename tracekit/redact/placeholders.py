@@ -69,11 +69,16 @@ def make_placeholder(kind: str, tag: str, original: str) -> str:
     return make(tag, original) if make else f"redacted-{kind}-{tag}"
 
 
-def find_placeholders(text: str) -> list[Wall]:
-    """Return every placeholder in ``text``, in order."""
+def find_placeholders(text: str, raw: bytes | None = None) -> list[Wall]:
+    """Return every placeholder in ``text``, in order.
+
+    Args:
+        text: The text.
+        raw: The same with a question mark for each character that is none of ASCII, if known.
+    """
     walls: list[Wall] = []
     position = 0
-    for start in _starts(text):
+    for start in _starts(text.encode("ascii", "replace") if raw is None else raw):
         match = _PLACEHOLDER.match(text, start) if start >= position else None
         if match is not None:
             position = match.end()
@@ -82,18 +87,16 @@ def find_placeholders(text: str) -> list[Wall]:
     return walls
 
 
-def _starts(text: str) -> list[int]:
+def _starts(raw: bytes) -> list[int]:
     """Return where a placeholder may begin, in order: each holds one of a few words."""
-    places = [(0, len(text))]
-    if is_long(text):
-        places = pieces_with(_MARK, text.encode("ascii", "replace"))
+    places = pieces_with(_MARK, raw) if is_long(raw) else [(0, len(raw))]
     found: set[int] = set()
     for begin, end in places:
-        for word, offsets in _MARKS.items():
-            at = text.find(word, begin, end + len(word) - 1)
+        for word, offsets in _WORDS:
+            at = raw.find(word, begin, end + len(word) - 1)
             while at >= 0:
                 found.update([at - offset for offset in offsets])
-                at = text.find(word, at + 1, end + len(word) - 1)
+                at = raw.find(word, at + 1, end + len(word) - 1)
     return sorted(start for start in found if start >= 0)
 
 
@@ -201,6 +204,7 @@ _MARKS: dict[str, tuple[int, ...]] = {
     "ZZZZ": (4, 5),
 }
 """A word that stands in every placeholder of some kinds, and how far from their beginning."""
+_WORDS = [(word.encode(), offsets) for word, offsets in _MARKS.items()]
 _MARK = "|".join(map(re.escape, _MARKS))
 """Any of them, in the language of the automaton."""
 _PLACEHOLDER = re.compile(

@@ -30,7 +30,7 @@ _NEGATED = re.compile(r"\[\^([^\]]*)\]")
 _OTHER_DIGITS = r"[\p{Nd}--[0-9]]"
 
 
-def is_long(text: str) -> bool:
+def is_long(text: str | bytes) -> bool:
     """Whether to ask where to look, in pieces, is worth it."""
     return len(text) >= _LONG
 

@@ -12,6 +12,18 @@ from tracekit.redact.look import FLAGS, Form
 from tracekit.redact.places import NOT_ASCII, SIGNS
 from tracekit.redact.starts import CARD_GROUPS, PHONE_BEHIND_AREA, PHONE_GROUPS
 
+
+def _shape(needle: str) -> str:
+    classes = {"0": "[0-9]", "A": "[A-Z]", "?": f"[?{NOT_ASCII}]"}
+    return "".join(classes.get(char) or re.escape(char) for char in needle)
+
+
+def _shaped(groups: bytes, rest: int) -> str:
+    """Return a card's first groups, and so many digits of any script behind another gap."""
+    gap = groups.decode("ascii")[4]
+    return _shape(groups.decode("ascii") + gap) + f"[0-9?{NOT_ASCII}]{{{rest}}}"
+
+
 ANY_WORD = rf"[A-Za-z0-9_\-{NOT_ASCII}]"
 """Also whatever else may count as a letter."""
 INSTEAD: Mapping[bytes, str] = {
@@ -19,6 +31,7 @@ INSTEAD: Mapping[bytes, str] = {
     b"://": "@",  # without one no password stands in an address
     b"identified by ": r"(?i:identified by ')",
     b"with password ": r"(?i:with password ')",
+    **{one: _shaped(one, rest) for one, rest in CARD_GROUPS.items()},
     **dict.fromkeys(FLAGS, r"--[a-z\-]*(?:password|passwd|secret|token|api-key) "),
 }
 """Of detectors whose literals say too little: what else each match of theirs holds."""
@@ -34,11 +47,6 @@ RARE_LITERALS = frozenset((form, one) for form, literals in _RARE.items() for on
 def sign_of(form: Form, literal: bytes) -> str:
     """Return what of a literal stands in the text itself, with all that goes with it."""
     return INSTEAD.get(literal) or _FORMS[form](literal.decode("ascii"))
-
-
-def _shape(needle: str) -> str:
-    classes = {"0": "[0-9]", "A": "[A-Z]", "?": f"[?{NOT_ASCII}]"}
-    return "".join(classes.get(char) or re.escape(char) for char in needle)
 
 
 _FORMS: Mapping[Form, Callable[[str], str]] = {

@@ -7,19 +7,19 @@ than to try the pattern at every character of its first class.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tracekit.redact.look import Look
 from tracekit.redact.places import has_other_digits
 
 CARD_RUN = b"0" * 15
 """The digits of a card without gaps, in the shape."""
-CARD_GROUPS = tuple(
-    form.replace(b"+", gap)
-    for form in (b"0000+0000+0000", b"0000+000000")
+CARD_GROUPS = {
+    form.replace(b"+", gap): rest
+    for form, rest in ((b"0000+0000+0000", 4), (b"0000+000000", 5))
     for gap in (b" ", b"-", b"?")
-)
-"""How a card begins that has gaps, in the shape."""
+}
+"""How a card begins that has gaps, in the shape; and how many digits follow behind the next gap."""
 PHONE_GROUPS = (b"000-000-0000", b"000.000.0000")
 PHONE_BEHIND_AREA = (b") 000-0000", b")000-0000")
 _AREA = 4
@@ -103,7 +103,7 @@ def iban_starts(look: Look) -> list[int] | None:
     return first + [at + 1 for at in _all(shape.translate(_EDGES), b" AA00")]
 
 
-def _all_shapes(look: Look, groups: tuple[bytes, ...]) -> list[int]:
+def _all_shapes(look: Look, groups: Iterable[bytes]) -> list[int]:
     there = [one for one in groups if look.has("shape", one)]
     return [at for one in there for at in _all(look.shape, one)]
 

@@ -178,7 +178,7 @@ class TextRedactor:
                 spans.extend(_occurrences(text, secret))
         if layer < MOST_LAYERS:
             spans.extend(self._encoded(look, known, layer + 1))
-        return _settle(_walled(text, spans)) if spans else spans
+        return _settle(_walled(text, spans, look.raw)) if spans else spans
 
     def _encoded(self, look: Look, known: Mapping[str, str], layer: int) -> Iterator[Span]:
         """Yield what stands in encoded texts: of base64 the whole, of ``%XX`` the secret alone."""
@@ -329,11 +329,11 @@ def _occurrences(text: str, secret: str) -> Iterator[Span]:
         start = text.find(secret, end)
 
 
-def _walled(text: str, spans: list[Span]) -> list[Span]:
+def _walled(text: str, spans: list[Span], raw: bytes | None = None) -> list[Span]:
     """Drop the spans that only found a placeholder, or a part of one."""
     if not spans:
         return spans
-    walls = find_placeholders(text)
+    walls = find_placeholders(text, raw)
     if not walls:
         return spans
     starts = [wall.start for wall in walls]
