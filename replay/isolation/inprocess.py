@@ -24,7 +24,7 @@ from replay.isolation import hook, proof
 from replay.isolation.outcome import Exit, Level, Ready, Wall
 from replay.isolation.protocol import Message, Notes
 from replay.isolation.rules import Ground
-from replay.isolation.scratch import make_places
+from replay.isolation.scratch import Scratch
 from tracekit.errors import IsolationUnavailable, ReplayInProgress
 
 assert ctypes.pythonapi is not None  # loaded before the hook is up, or its own import is refused
@@ -64,6 +64,7 @@ class InProcess:
         self._level: Level = level or "process"
         self._writable = [str(Path(folder).resolve()) for folder in writable]
         self._host = importlib.import_module(host)
+        self._scratch = Scratch()
         self.incidental: tuple[Any, ...] = ()
         """Nothing: in process, file changes are refused, not copied."""
 
@@ -97,7 +98,8 @@ class InProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Do nothing: the wall is up only during a run."""
+        """Throw scratch away; the wall is up only during a run."""
+        self._scratch.remove()
 
     def run(self, request: Message, handle: Handle) -> Exit:
         """Run the planner once. What ``handle`` raises ends the run and is raised here.
@@ -133,23 +135,23 @@ class InProcess:
     @contextmanager
     def _surroundings(self) -> Iterator[str]:
         """Send files of ordinary code to scratch, and write no bytecode, until the run is over."""
-        environment, directory = dict(os.environ), tempfile.tempdir
+        self._scratch.make()
+        places, directory = self._scratch.places, tempfile.tempdir
+        environment = {name: os.environ.get(name) for name in places}
         bytecode = sys.dont_write_bytecode
-        with tempfile.TemporaryDirectory(prefix="tracekit-replay-") as scratch:
-            folder = Path(scratch).resolve()
-            places = make_places(folder)
-            os.environ.update(places)
-            tempfile.tempdir = None
-            sys.dont_write_bytecode = True
-            try:
-                yield str(folder)
-            finally:
-                for name in places:
-                    os.environ.pop(name, None)
-                    if name in environment:
-                        os.environ[name] = environment[name]
-                tempfile.tempdir = directory
-                sys.dont_write_bytecode = bytecode
+        os.environ.update(places)
+        tempfile.tempdir = None
+        sys.dont_write_bytecode = True
+        try:
+            yield str(self._scratch.folder)
+        finally:
+            for name, value in environment.items():
+                os.environ.pop(name, None)
+                if value is not None:
+                    os.environ[name] = value
+            tempfile.tempdir = directory
+            sys.dont_write_bytecode = bytecode
+            self._scratch.tidy()
 
 
 class _LocalChannel:

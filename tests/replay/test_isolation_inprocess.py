@@ -140,6 +140,32 @@ def test_scratch_and_the_folders_given_may_be_written(tmp_path: Path) -> None:
     assert tempfile.gettempdir() != result["value"]
 
 
+@pytest.mark.parametrize("touch", ["write", "chmod", "remove", "link"])
+def test_a_run_finds_nothing_of_the_one_before_and_nothing_stays(touch: str) -> None:
+    def planner(request: dict[str, Any], channel: Any) -> Any:
+        home = Path.home()
+        told = [str(home), list(map(str, home.iterdir())), home.stat().st_mode]
+        if request == {"touch": "write"}:
+            (home / "cache").write_text("x")
+        if request == {"touch": "chmod"}:
+            home.chmod(0o500)
+        if request == {"touch": "remove"}:
+            home.rmdir()
+        if request == {"touch": "link"}:
+            home.rename(home.with_name("other"))
+            home.symlink_to("other")
+        return told
+
+    with isolate(planner) as isolated:
+        requests: list[dict[str, Any]] = [{}, {"touch": touch}, {}]
+        exits = [isolated.run(request, lambda _: None) for request in requests]
+        values = [ended.result["value"] for ended in exits if ended.result is not None]
+        assert [told[1:] for told in values] == [[[], values[0][2]]] * 3
+        assert values[0][0] == values[1][0]
+        assert not Path(values[1][0]).exists()
+    assert not Path(values[2][0]).exists()
+
+
 def test_what_is_printed_is_still_captured(capsys: pytest.CaptureFixture[str]) -> None:
     run(lambda request, channel: sys.stdout.write("from the planner\n"))
     assert capsys.readouterr().out == "from the planner\n"
