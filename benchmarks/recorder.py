@@ -22,6 +22,7 @@ from unittest import mock
 
 import tracekit
 from benchmarks.figures import Line, interleaved
+from benchmarks.long_texts import long_texts
 from benchmarks.reference import payload, reference
 from tracekit import configuration
 from tracekit.configuration import recording_to
@@ -160,16 +161,10 @@ def _off() -> list[Line]:
 
 
 def _long_text() -> list[Line]:
-    """One argument of 500 KB of text: prose in which nothing is secret, and prose with secrets."""
-    clean = "On Monday 2026-11-30 at 09:15 the queue at https://host.test/jobs held 1204 jobs.\n"
-    texts = {
-        "nothing secret in it": clean * (500_000 // len(clean)),
-        "a mail address on each page": (clean * 20 + "Ask mia@firma.test.\n")
-        * (500_000 // (len(clean) * 20 + 20)),
-    }
+    """One argument of 500 KB of text, of each kind that agents hand about."""
     own = Redactor(Rules(), KeyedTagger(_KEY))
     lines = []
-    for label, text in texts.items():
+    for label, text in long_texts(500_000).items():
         with tempfile.TemporaryDirectory() as folder:
             recorder = Recorder(Journal(Path(folder)), own)
 
@@ -180,7 +175,7 @@ def _long_text() -> list[Line]:
             with recording_to(recorder), tracekit.run():
                 count = itertools.count()
                 found = interleaved(
-                    {"call": lambda: look(text + str(next(count)))},  # noqa: B023  # called in this turn
+                    {"call": lambda: look(" " * next(count) + text)},  # noqa: B023  # called in this turn
                     calls=3,
                     repeats=5,
                 )

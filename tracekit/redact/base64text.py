@@ -9,7 +9,8 @@ _URLSAFE = bytes.maketrans(b"-_", b"+/")
 _STANDARD = str.maketrans("+/", "-_")
 _READABLE = bytes(range(32, 127)) + b"\t\n\r"
 _MOST_UNREADABLE = 0.2
-_HEAD = 24
+HEAD = 24
+"""So many letters are its beginning."""
 
 
 def read_base64(text: str) -> bytes | None:
@@ -33,13 +34,13 @@ def write_base64(data: bytes, like: str) -> str:
 
 def begins_readably(text: str) -> bool:
     """Say whether the beginning of ``text`` says something that people read."""
-    head = read_base64(text[:_HEAD]) or b""
+    head = read_base64(text[:HEAD]) or b""
     return bool(head) and mostly_readable(head)
 
 
 def starts_readably(text: bytes) -> bool:
     """Say whether the first few bytes of base64 without ``-`` and ``_`` do; quicker."""
-    return len(text) >= _HEAD and not binascii.a2b_base64(text[:8]).translate(None, _READABLE)
+    return len(text) >= HEAD and not binascii.a2b_base64(text[:8]).translate(None, _READABLE)
 
 
 def mostly_readable(data: bytes) -> bool:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from tracekit.redact.base64text import (
+    HEAD,
     begins_readably,
     mostly_readable,
     read_base64,
@@ -94,14 +95,19 @@ def _base64_layers(look: Look) -> Iterator[Layer]:
 
 def _base64_layer(text: str, begin: int, end: int) -> Layer | None:
     """Return what a run says; it may begin behind a few characters that are none of it."""
-    starts = [at for at in _beginnings(text, begin, end) if begins_readably(text[at:end])]
-    spans = [(at, end) for at in starts]
-    spans += [(at, at + len(text[at:end].partition("/")[0])) for at in starts]
-    for codec in ("base64", "latin") if starts else ():
-        for start, last in spans:
-            found = _read(text, start, last, codec)
-            if found is not None:
-                return found
+    starts = [
+        at
+        for at in _beginnings(text, begin, end)
+        if begins_readably(text[at : min(at + HEAD, end)])
+    ]
+    if starts:
+        spans = [(at, end) for at in starts]
+        spans += [(at, at + len(text[at:end].partition("/")[0])) for at in starts]
+        for codec in ("base64", "latin"):
+            for start, last in spans:
+                found = _read(text, start, last, codec)
+                if found is not None:
+                    return found
     return _binary_layer(text, begin, _even(text, begin, end))
 
 

@@ -72,9 +72,9 @@ class Glance:
             return False
         text = data.decode()
         if "\\" in text:
-            text = text.replace("\\n", "\n")
-            if "\\" in text:
+            if text.count("\\") != text.count("\\n"):
                 return False
+            text = text.replace("\\n", "\n")
         if text.isascii():
             sees = self._plain or self._made(text, ascii_only=True)
         elif self._names:  # whose letters may be folded into others
