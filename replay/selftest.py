@@ -20,6 +20,7 @@ from replay.result import LockedDecision, SelfTest
 from replay.session import Answered, SessionResult
 from tracekit.assembly import trajectory_digest
 from tracekit.canonical import JsonValue, digest
+from tracekit.numerals import counted
 from tracekit.trajectory import Call, Observation, Trajectory
 
 ATTEMPTS = 3
@@ -72,7 +73,7 @@ def put_to_test(recorded: Trajectory, before: Played, play: Play, *, lane: Lane)
             tried[f"{name} (not put to the test: {error})"] = None
     if not tried:
         return SelfTest(lane, "not run", (), "no observation was served that could be changed")
-    under = f"under {count} mutation{'' if count == 1 else 's'}"
+    under = f"under {counted(count, 'mutation')}"
     detail = f"nothing changed with the observation of {'; '.join(tried)} {under}"
     return SelfTest(lane, "inert", tuple(tried), detail)
 

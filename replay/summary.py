@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from replay.diff import diff
 from replay.result import ReplayResult
 from tracekit.canonical import JsonValue, json_text
+from tracekit.numerals import counted
 
 _WIDTH = 160
 _MOST_LINES = 20
@@ -41,10 +42,10 @@ def _lines(result: ReplayResult) -> Iterator[str]:
     yield from _locked(result)
     if result.incidental:
         paths = ", ".join(change.path for change in result.incidental[:5])
-        yield f"  discarded  {len(result.incidental)} incidental file changes: {paths}"
+        yield f"  discarded  {counted(len(result.incidental), 'incidental file change')}: {paths}"
     if result.refused:
         shown = "; ".join(map(_short, result.refused[:3]))
-        yield f"  in vain    {len(result.refused)} attempts of ordinary code: {shown}"
+        yield f"  in vain    {counted(len(result.refused), 'attempt')} of ordinary code: {shown}"
     yield from _divergence(result)
     answer = result.trajectory.answer.value if result.trajectory else None
     if answer is not None:
@@ -107,7 +108,7 @@ def _locked(result: ReplayResult) -> Iterator[str]:
     if not result.locked:
         return
     same = sum(decision.same for decision in result.locked)
-    yield f"  locked     {same} of {len(result.locked)} decisions as recorded"
+    yield f"  locked     {same} of {counted(len(result.locked), 'decision')} as recorded"
     parted = [decision for decision in result.locked if decision.change != "same"]
     shown = result.locked if len(result.locked) <= _MOST_LINES else parted[:_MOST_LINES]
     for decision in shown:
@@ -144,7 +145,8 @@ def _divergence(result: ReplayResult) -> Iterator[str]:
     elif found.first is not None:
         yield f"  diverges   at decision {found.first.decision}: {found.first.explanation}"
         short = f"{result.replay_of} {result.run_id}"
-        yield f"             all {len(found.divergences)} differences: tracekit diff {short}"
+        number = counted(len(found.divergences), "difference")
+        yield f"             {number} in all: tracekit diff {short}"
 
 
 def _short(value: JsonValue) -> str:

@@ -38,6 +38,7 @@ from tracekit.events import (
     ToolCallEnded,
     event_id,
 )
+from tracekit.numerals import counted
 
 _BEGUN = (RunBegun, AgentBegun, SpanBegun, LlmCallBegun, ToolCallBegun)
 _SAME_IN_THE_CATALOGUE = (
@@ -219,7 +220,7 @@ def _point(note: Fact) -> Event:
         case LossNoted():
             kind = "error"
             columns = {"actor": "loss", "status": "error", "error_type": "events_lost"}
-            columns["error_message"] = f"{note.count} events lost: {note.reason}"
+            columns["error_message"] = f"{counted(note.count, 'event')} lost: {note.reason}"
         case _:
             pass
     columns |= {"ts_start_ns": note.timestamp_ns, "ts_end_ns": note.timestamp_ns}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from replay.comparing.outcome import Group, ManyComparison
 from replay.comparing.pairing import Unpaired
+from tracekit.numerals import counted
 
 CASE_COLUMNS = ("task", "pairs", "differ", "worst", "how (pairs)")
 _MOST_ROWS = 40
@@ -19,12 +20,12 @@ def head_lines(found: ManyComparison) -> Iterator[str]:
     total = len(found.outcomes)
     word = "SAME" if found.same else "DIFFERENT" if found.different else "NOT COMPARED"
     told = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items() if count)
-    yield f"{word}  {_count(total, 'pair')} in {found.elapsed_s:.1f} s: {told or 'none'}"
+    yield f"{word}  {counted(total, 'pair')} in {found.elapsed_s:.1f} s: {told or 'none'}"
     yield f"  baseline   {found.baseline}"
     yield f"  candidate  {found.candidate}"
     near = sum(outcome.accepted for outcome in found.outcomes)
     if near:
-        yield f"  {_count(near, 'candidate')} nearest to an accepted trajectory"
+        yield f"  {counted(near, 'candidate')} nearest to an accepted trajectory"
 
 
 def group_lines(found: ManyComparison) -> Iterator[str]:
@@ -40,7 +41,7 @@ def group_lines(found: ManyComparison) -> Iterator[str]:
 
 
 def _group(group: Group, found: ManyComparison) -> Iterator[str]:
-    pairs, cases = _count(len(group.outcomes), "pair"), _count(len(group.cases), "task")
+    pairs, cases = counted(len(group.outcomes), "pair"), counted(len(group.cases), "task")
     yield f"  {group.worst.name.lower():<12}  {group.name}: {pairs}, {cases}"
     example = group.outcomes[0]
     assert example.first is not None  # that is what it is grouped by
@@ -68,7 +69,7 @@ def rest_lines(found: ManyComparison) -> Iterator[str]:
     """Yield what was left out of the tables, and what could not be compared."""
     more = sum(bool(one.different) for one in found.cases) - _MOST_ROWS
     if more > 0:
-        yield f"and {_count(more, 'more task')} (--json lists them)"
+        yield f"and {counted(more, 'more task')} (--json lists them)"
     odd = [outcome for outcome in found.outcomes if outcome.verdict == "not compared"]
     for outcome in odd[:_MOST_UNPAIRED]:
         yield f"not compared: {outcome.baseline} and {outcome.candidate}: {outcome.reason}"
@@ -82,12 +83,8 @@ def unpaired_lines(side: str, found: Sequence[Unpaired]) -> Iterator[str]:
     """Yield the runs of one side that have no partner."""
     if not found:
         return
-    yield f"{_count(len(found), 'run')} of the {side} without a partner:"
+    yield f"{counted(len(found), 'run')} of the {side} without a partner:"
     for one in found[:_MOST_UNPAIRED]:
         yield f"  {one.run.run_id}: {one.reason}"
     if len(found) > _MOST_UNPAIRED:
         yield f"  and {len(found) - _MOST_UNPAIRED:,} more (--json lists them)"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

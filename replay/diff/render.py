@@ -15,6 +15,7 @@ from replay.diff.explain import (
 )
 from replay.diff.model import SIGNS, Action, Divergence, Harm, Outcome, Pair
 from tracekit.jsontree import Difference
+from tracekit.numerals import counted
 
 _LEGEND = "= same   ~ changed   - only {left}   + only {right}   % moved"
 _UNSURE = "   ? cannot tell"
@@ -86,7 +87,7 @@ class _Text:
 
     def _verdict(self) -> str:
         found = self._found
-        decisions = f"{found.matched_prefix} decision{'' if found.matched_prefix == 1 else 's'}"
+        decisions = counted(found.matched_prefix, "decision")
         if found.distance == 0 and found.unknown:
             return f"CANNOT TELL  {found.doubt}"
         if found.same:
@@ -94,8 +95,8 @@ class _Text:
         writes = sum(1 for one in found.divergences if one.harm == Harm.WRITE)
         number = len(found.divergences)
         parts = [
-            f"{number} difference{'' if number == 1 else 's'}"
-            + (f" ({len(found.causes)} causes)" if found.consequences else ""),
+            counted(number, "difference")
+            + (f" ({counted(len(found.causes), 'cause')})" if found.consequences else ""),
             f"{writes} of them on writes" if writes else "none on a write",
             f"{decisions} the same before the first",
         ]
@@ -209,7 +210,7 @@ class _Text:
             return ""
         fields = next((d.fields for d in pair.divergences if d.kind == "changed_arguments"), ())
         told = [describe_fields([field], self._left, self._right) for field in fields[:3]]
-        told += [f"and {len(fields) - 3} more fields"] * (len(fields) > 3)
+        told += [f"and {counted(len(fields) - 3, 'more field')}"] * (len(fields) > 3)
         return "".join(f"\n{room}  {line}" for line in told)
 
     def _divergence(self, number: int, found: Divergence) -> Iterator[str]:
@@ -225,7 +226,7 @@ class _Text:
             yield f"{indent}  {self._left:<{self._wide}}  {one}"
             yield f"{indent}  {self._right:<{self._wide}}  {two}"
         if len(fields) > most:
-            yield f"{indent}… {len(fields) - most} more fields differ"
+            yield f"{indent}… and {counted(len(fields) - most, 'more field')}"
 
 
 def _notes(action: Action) -> str:

@@ -18,10 +18,11 @@ from replay.caserun import CaseRunner
 from replay.distill.beginning import whole_run
 from replay.distill.distilling import DistillOptions, distill_record, spec
 from replay.distill.meaning import meaning_of
-from replay.distill.outcome import TERMINATED, DistillResult, counted
+from replay.distill.outcome import TERMINATED, DistillResult
 from replay.oracles import OracleFinding
 from replay.replayer import check_replayable
 from tracekit.errors import CaseError, DistillError, TracekitError
+from tracekit.numerals import counted
 from tracekit.store import Store
 from tracekit.trajectory import Trajectory
 

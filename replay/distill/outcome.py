@@ -7,14 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from replay.case import Case
+from tracekit.numerals import counted
 
 FORMAT = "tracekit/distill/v1"
 TERMINATED = "it was asked to terminate"
-
-
-def counted(number: int, what: str) -> str:
-    """Write a number of things."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def proved(parts: int) -> str:

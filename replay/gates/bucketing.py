@@ -15,8 +15,9 @@ from replay.gates.evidence import Evidence, MeasuredPair, both, paired_counts, u
 from replay.gates.file import Gate
 from replay.gates.grammar import NoBucketRegresses, Op
 from replay.gates.outcome import GateOutcome, Verdict
-from replay.gates.wording import counted, unit_of, written
+from replay.gates.wording import unit_of, written
 from replay.metrics import Count
+from tracekit.numerals import counted
 
 _MOST_NAMED = 3
 Counts = tuple[Count, Count]

@@ -15,6 +15,7 @@ from replay.comparing.bulk import Selected
 from tracekit.canonical import JsonValue, digest, json_text, parse_json
 from tracekit.errors import NotComparable
 from tracekit.events import RunRow
+from tracekit.numerals import counted
 from tracekit.store import Store
 from tracekit.store.queries import quoted
 
@@ -39,8 +40,7 @@ class _Mismatch:
 
     def told(self) -> str:
         said = f"{self.name}: {_said(self.before)} against {_said(self.after)}"
-        count = "1 pair" if self.pairs == 1 else f"{self.pairs:,} pairs"
-        return f"{said} in {count}, first {self.pair[0]} and {self.pair[1]}"
+        return f"{said} in {counted(self.pairs, 'pair')}, first {self.pair[0]} and {self.pair[1]}"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from replay.stats.model import RESAMPLES
 from replay.stats.paired import interval_of_difference
 from replay.stats.power import fewest_pairs
 from replay.stats.resampling import CELLS, enough, interval_of, values_for_quantile
+from tracekit.numerals import counted
 
 _MOST_NEEDED = 1_000_000
 
@@ -54,11 +55,11 @@ def estimate(metric: Metric, samples: Sequence[Count], *, confidence: float) -> 
         values = [one.numerator for one in samples]
         found = quantile_of(values, metric.quantile, confidence=confidence)
         fewest = values_for_quantile(metric.quantile, confidence=confidence)
-        return Estimated(found.value, found.interval, n, few=_few(n, fewest, "runs"))
+        return Estimated(found.value, found.interval, n, few=_few(n, fewest, "run"))
     if metric.definition.form == "share":
         share = Proportion(sum(map(_did, samples)), n)
         return Estimated(share.value, share.clopper_pearson(confidence=confidence), n)
-    few = _few(n, fewest_pairs(alpha=1 - confidence), "runs")
+    few = _few(n, fewest_pairs(alpha=1 - confidence), "run")
     if metric.definition.form == "ratio":
         parts = [(one.numerator, one.denominator) for one in samples]
         found = ratio_of(parts, confidence=confidence)
@@ -120,7 +121,7 @@ def _change_of_values(
         fewest = max(fewest, values_for_quantile(metric.quantile, confidence=confidence))
     return Estimated(
         found.delta, found.interval, n, found.baseline, found.candidate,
-        few=_few(n, fewest, "pairs"),
+        few=_few(n, fewest, "pair"),
         unlikely=found.p is not None and found.p <= alpha,
         why_none=found.reason if found.delta is None else None,
     )  # fmt: skip
@@ -144,7 +145,7 @@ def _change_of_ratio(
         why = f"the {side} has nothing to divide by"
         return Estimated(None, None, n, before, after, why_none=why)
     value = after / before - 1 if relative else after - before
-    few = _few(n, fewest_pairs(alpha=1 - confidence), "pairs")
+    few = _few(n, fewest_pairs(alpha=1 - confidence), "pair")
     if n < 2:
         return Estimated(value, None, n, before, after, few=few)
     import numpy as np
@@ -247,4 +248,7 @@ def _value(one: Count) -> float:
 
 
 def _few(n: int, fewest: int, what: str) -> str | None:
-    return f"{n} {what} are too few for an interval; {fewest} are needed" if n < fewest else None
+    if n >= fewest:
+        return None
+    is_or_are = "is" if n == 1 else "are"
+    return f"{counted(n, what)} {is_or_are} too few for an interval; {fewest} are needed"

@@ -29,8 +29,9 @@ from replay.gates.evidence import (
 from replay.gates.file import Gate, GateFile
 from replay.gates.grammar import Metric, NoBucketRegresses, Threshold
 from replay.gates.outcome import GateOutcome
-from replay.gates.wording import counted, unit_of, written
+from replay.gates.wording import unit_of, written
 from replay.metrics import Count, RunMeasures
+from tracekit.numerals import counted
 
 _MOST_NAMED = 3
 _MOST_VALUES = 8

@@ -15,13 +15,13 @@ from replay.gates.evidence import Evidence, MeasuredPair
 from replay.gates.file import GateFile
 from replay.gates.judging import judge
 from replay.gates.outcome import GateOutcome, GateReport
-from replay.gates.wording import counted
 from replay.metrics import DEFINITIONS, RunMeasures, measure, read_measured
 from replay.metrics.measuring import AnyGold
 from replay.stats import Sample, effective
 from tracekit.configuration import store_path
 from tracekit.errors import TracekitError, UsageError
 from tracekit.events import RunRow
+from tracekit.numerals import counted
 from tracekit.store import Store, open_store
 
 Progress = Callable[[int, int], None]

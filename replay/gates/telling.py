@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.gates.outcome import GateOutcome, GateReport
-from replay.gates.wording import counted, written
+from replay.gates.wording import written
 from replay.stats import Interval
+from tracekit.numerals import counted
 
 COLUMNS = ("verdict", "gate", "value", "bound", "interval", "n", "why")
 

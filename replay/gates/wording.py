@@ -27,11 +27,6 @@ def written(value: float | None, unit: str, *, signed: bool = False) -> str:
             return f"{sign}{value:.4g}"
 
 
-def counted(number: int, what: str) -> str:
-    """Write how many there are of something."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
-
-
 def unit_of(metric: Metric, *, relative: bool) -> str:
     """Name the unit in which a metric, or its change, is written."""
     if relative:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from replay.many.outcome import ManyResult, RunOutcome
+from tracekit.numerals import counted
 
 COLUMNS = ("verdict", "run", "first divergence", "why", "look closer")
 _MOST_ROWS = 40
@@ -15,10 +16,10 @@ _WIDE = 90
 def head_lines(result: ManyResult) -> Iterator[str]:
     """Yield what all runs came to together."""
     total = len(result.outcomes)
-    runs = "1 run" if total == 1 else f"{total:,} runs"
     kept = sum(outcome.kept for outcome in result.outcomes)
     before = f", {kept:,} of them before" if kept else ""
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in result.counts.items())
+    runs = counted(total, "run")
     yield f"{runs} replayed with {result.planner} in {result.elapsed_s:.1f} s{before}: {counts}"
     differing = sum(o.verdict == "pass" and o.divergence is not None for o in result.outcomes)
     if differing:

@@ -20,6 +20,7 @@ from tracekit.canonical import JsonValue, json_text, parse_json
 from tracekit.decisions import plain_name
 from tracekit.errors import InvalidJson, PointerNotFound
 from tracekit.jsontree import get, walk
+from tracekit.numerals import counted
 from tracekit.redact import find_placeholders
 from tracekit.trajectory import Call, Trajectory
 
@@ -241,7 +242,7 @@ def _refused(outcome: Outcome) -> Iterator[OracleFinding]:
 def _ending(outcome: Outcome) -> Iterator[OracleFinding]:
     if outcome.looped:
         count = len(outcome.trajectory.decisions) if outcome.trajectory else 0
-        yield OracleFinding("loop", f"it had not come to an end after {count} decisions")
+        yield OracleFinding("loop", f"it had not come to an end after {counted(count, 'decision')}")
     elif outcome.raised is not None:
         raised = outcome.raised
         said = f"{raised.type}: {raised.message}" if raised.message else raised.type

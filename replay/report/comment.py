@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from replay.diff import Comparison
 from replay.diff.explain import describe_action, shorten
 from replay.diff.model import Divergence, Harm
+from tracekit.numerals import counted
 
 _MOST = 10
 """Causes beside the writes that are listed; the page holds all."""
@@ -37,7 +38,7 @@ def _lines(found: Comparison) -> Iterator[str]:
     yield from _table(found)
     if found.following:
         yield ""
-        yield f"{len(found.following)} more lines differ as a consequence."
+        yield f"{_differ(len(found.following), 'line')} as a consequence."
 
 
 def _table(found: Comparison) -> Iterator[str]:
@@ -59,10 +60,14 @@ def _table(found: Comparison) -> Iterator[str]:
         yield row
     if missing := max(0, writes - told):
         yield ""
-        yield f"**{missing} more writes differ**; there is no room for them here."
+        yield f"**{_differ(missing, 'write')}**; there is no room for them here."
     if others := len(leading) - max(told, writes):
         yield ""
-        yield f"{others} more differences."
+        yield f"{counted(others, 'more difference')}."
+
+
+def _differ(number: int, what: str) -> str:
+    return f"{counted(number, f'more {what}')} {'differs' if number == 1 else 'differ'}"
 
 
 def _sign(one: Divergence) -> str:
@@ -76,10 +81,10 @@ def _verdict(found: Comparison) -> str:
     if found.distance == 0 and found.unknown:
         return f"cannot tell: {found.doubt}"
     if found.same:
-        return f"same over {found.matched_prefix} decisions"
+        return f"same over {counted(found.matched_prefix, 'decision')}"
     writes = sum(one.harm == Harm.WRITE for one in found.divergences)
     on = f"{writes} on writes" if writes else "none on a write"
-    return f"different, {len(found.causes)} causes, {on}"
+    return f"different, {counted(len(found.causes), 'cause')}, {on}"
 
 
 def _first(found: Comparison, first: Divergence) -> Iterator[str]:

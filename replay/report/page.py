@@ -21,6 +21,7 @@ from replay.diff.explain import around, describe_action, one_line, shorten
 from replay.diff.model import SIGNS, Action, Divergence, Harm, Pair, Told
 from tracekit.canonical import JsonValue, json_text
 from tracekit.jsontree import Difference
+from tracekit.numerals import counted
 
 MOST_CHARACTERS = 20_000
 """Of one value; a page is no archive, and a browser has to lay it out."""
@@ -120,23 +121,23 @@ class _Body:
             said = found.doubt
         elif found.same:
             word, kind = "Same", "same"
-            said = f"equivalent over {_count(found.matched_prefix, 'decision')}"
+            said = f"equivalent over {counted(found.matched_prefix, 'decision')}"
         else:
             word, kind = "Different", "write" if writes else "different"
             parts = [
-                _count(len(found.divergences), "difference")
-                + (f" ({_count(len(found.causes), 'cause')})" if found.consequences else ""),
+                counted(len(found.divergences), "difference")
+                + (f" ({counted(len(found.causes), 'cause')})" if found.consequences else ""),
                 f"{writes} of them on writes" if writes else "none on a write",
-                f"{_count(found.matched_prefix, 'decision')} the same before the first",
+                f"{counted(found.matched_prefix, 'decision')} the same before the first",
             ]
             if found.resynchronised_at is not None:
                 parts.append(f"the same call again in decision {found.resynchronised_at}")
             said = ", ".join(parts)
-        counted = Counter(pair.told for pair in found.aligned)
+        marks = Counter(pair.told for pair in found.aligned)
         counts = "".join(
             f'<li class="{mark}"><b>{count}</b> {mark}</li>'
             for mark in SIGNS
-            if (count := counted[mark])
+            if (count := marks[mark])
         )
         return (
             f'<p class="verdict {kind}"><strong>{word}</strong> <span>{_text(said)}</span></p>'
@@ -257,10 +258,6 @@ def _notes(action: Action) -> Iterator[tuple[str, str]]:
         yield "policy", f"policy: {_text(action.policy)}"
     elif action.is_error:
         yield "failed", "failed"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 # --- values ---------------------------------------------------------------------------------------

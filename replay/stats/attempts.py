@@ -11,6 +11,7 @@ from math import comb
 
 from replay.stats.model import CONFIDENCE, RESAMPLES, Estimate
 from replay.stats.resampling import mean
+from tracekit.numerals import counted
 
 
 def pass_at_k(n: int, c: int, k: int) -> float | None:
@@ -61,6 +62,7 @@ def average_over_tasks(
     found = [kind(n, c, k) for n, c in attempts]
     known = [value for value in found if value is not None]
     short = len(found) - len(known)
-    note = f"{short} tasks with fewer than {k} attempts are left out" if short else None
+    left_out = f"{counted(short, 'task')} with fewer than {counted(k, 'attempt')} left out"
+    note = left_out if short else None
     over = mean(known, confidence=confidence, seed=seed, resamples=resamples)
     return Estimate(name, over.value, over.interval, over.n, note)

@@ -16,6 +16,7 @@ from replay.stats.model import ALPHA, POWER, RESAMPLES, Better, Interval, Paired
 from replay.stats.power import fewest_pairs, needed_pairs
 from replay.stats.proportions import Proportion
 from replay.stats.resampling import CELLS, enough, interval_of
+from tracekit.numerals import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def compare_success(
     interval = interval_of_difference(lost, gained, n, 1 - alpha)
     means = sum(before for before, _ in both) / n, sum(after for _, after in both) / n
     found = asked.answer(means, (gained - lost) / n, n, p, interval)
-    said = f"{lost} of {n} pairs lost, {gained} gained, p = {p:.2g}"
+    said = f"{lost} of {counted(n, 'pair')} lost, {gained} gained, p = {p:.2g}"
     if found.verdict != "inconclusive":
         return replace(found, reason=said, lost=lost, gained=gained)
     needed = needed_pairs(lost / n, gained / n, alpha=alpha, power=power)
@@ -130,10 +131,10 @@ def _yes_or_no(pairs: Iterable[tuple[bool, bool]]) -> list[tuple[bool, bool]]:
 def _told(n: int, needed: int | None, alpha: float) -> str:
     least = fewest_pairs(alpha=alpha)
     if n < least:
-        able = f"; {n} pairs can show nothing, {least} could show that all differ"
+        able = f"; {counted(n, 'pair')} can show nothing, {least} could show that all differ"
     else:
-        able = f"; {n} pairs can show a change of {100 * least / n:.0f} points or more"
-    more = f", one of this size needs {needed} pairs" if needed is not None else ""
+        able = f"; {counted(n, 'pair')} can show a change of {100 * least / n:.0f} points or more"
+    more = f", one of this size needs {counted(needed, 'pair')}" if needed is not None else ""
     return able + more
 
 
@@ -195,12 +196,14 @@ def compare_values(
 
 
 def _with_words(found: Paired) -> Paired:
-    said = f"{found.n} pairs, p = {found.p:.2g}"
+    said = f"{counted(found.n, 'pair')}, p = {found.p:.2g}"
     if found.verdict != "inconclusive" or not found.delta:
         return replace(found, reason=said)
     needed = _needed(found)
     return replace(
-        found, reason=f"{said}; one of this size needs about {needed} pairs", needed=needed
+        found,
+        reason=f"{said}; one of this size needs about {counted(needed, 'pair')}",
+        needed=needed,
     )
 
 

@@ -75,7 +75,7 @@ def test_all_is_well(store: Store) -> None:
     assert facts["keeps"].startswith(
         "all runs; durability os, on loss record; limits: value 64 MiB"
     )
-    assert facts["holds"].startswith("1 runs, 3 events; ")
+    assert facts["holds"].startswith("1 run, 3 events; ")
     assert facts["holds"].endswith("schema 1")
     assert facts["lost"] == "events: 0 times; values cut or kept as digests: 0"
     assert "a recorded call with 200 B in and 1 KB out takes" in facts["cost"]
@@ -160,7 +160,7 @@ def test_what_sampling_dropped_is_told(store: Store) -> None:
         journal.write(fact, blobs)
     journal.close()
     store.settle()
-    assert told(store)["facts"]["sampled"] == "1 runs with 2 events were dropped"
+    assert told(store)["facts"]["sampled"] == "1 run with 2 events dropped"
 
 
 def test_what_is_off_is_told_and_by_what(store: Store) -> None:
@@ -345,4 +345,4 @@ def test_a_redaction_key_that_cannot_be_looked_at_is_a_finding(
     home = str(tmp_path / "home")
     found = told(store, HOME=home, XDG_CONFIG_HOME=home, TRACEKIT_REDACTION_KEY=None)
     assert any("the redaction key" in one for one in found["findings"])
-    assert found["facts"]["holds"].startswith("1 runs")
+    assert found["facts"]["holds"].startswith("1 run,")

@@ -75,7 +75,7 @@ def test_the_average_is_over_tasks_and_says_which_are_left_out() -> None:
     found = average_over_tasks(pass_hat_k, [(4, 4), (4, 2), (4, 0), (1, 1)], 2)
     assert found.name == "pass^2"
     assert found.value == pytest.approx((1 + 1 / 6 + 0) / 3)
-    assert (found.n, found.note) == (3, "1 tasks with fewer than 2 attempts are left out")
+    assert (found.n, found.note) == (3, "1 task with fewer than 2 attempts left out")
     assert found.interval is not None
     assert found.value in found.interval
 

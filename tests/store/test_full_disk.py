@@ -60,9 +60,9 @@ def test_a_store_that_could_not_be_made_yet_is_read_from_its_journals(
 
     assert (listed.exit_code, checked.exit_code) == (0, 0)
     assert "kept" in listed.stdout
-    assert "1 runs, 2 events" in checked.stdout
+    assert "1 run, 2 events" in checked.stdout
     assert _call(path, "compact").exit_code == 0
-    assert "1 runs, 2 events" in _call(path, "verify").stdout
+    assert "1 run, 2 events" in _call(path, "verify").stdout
     assert list(journal_folder(path).glob("*.jsonl")) == []
 
 
@@ -115,7 +115,7 @@ def test_a_file_of_which_nothing_was_made_is_made_anew(tmp_path: Path) -> None:
 
     assert [row.run_id for row in open_store(path).runs()] == ["kept"]
     assert len(open_store(path).sql("SELECT * FROM payloads").rows) == 1
-    assert "1 runs, 2 events" in _call(path, "verify").stdout
+    assert "1 run, 2 events" in _call(path, "verify").stdout
     assert list(journal_folder(path).glob("*.jsonl")) == []
     with duckdb.connect(str(path), read_only=True) as base:
         assert base.execute("SELECT count(*) FROM runs").fetchall() == [(1,)]

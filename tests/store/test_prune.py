@@ -221,7 +221,7 @@ def test_a_run_that_only_a_living_journal_knows_stays_and_is_named(
     for criterion in (("--tenant", "acme"), ("--older-than", "2026-12-01"), ("--tag", "demo")):
         told = CliRunner().invoke(main, ["prune", "--store", str(path), *criterion, *option])
         assert told.exit_code == 1
-        assert "1 runs may still be recorded, and stay: alive" in told.output
+        assert "kept 1 run that may still be recorded: alive" in told.output
     other = CliRunner().invoke(main, ["prune", "--store", str(path), "--tag", "x", *option])
     assert other.exit_code == 0
     journal.close()

@@ -219,7 +219,7 @@ def test_the_command_lists_and_exits_with_one(path: Path) -> None:
     store = open_store(path, create=True)
     store.append(run("clean"))
     clean = CliRunner().invoke(main, ["scan", "--store", str(path)])
-    assert (clean.exit_code, clean.output) == (0, "no secret found in 1 runs, 3 events, 4 values\n")
+    assert (clean.exit_code, clean.output) == (0, "no secret found in 1 run, 3 events, 4 values\n")
 
     store.append(run("leaky", calls=0, error_message=f"bad key {KEY}"))
     found = CliRunner().invoke(main, ["scan", "--store", str(path)])

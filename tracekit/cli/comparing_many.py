@@ -20,6 +20,7 @@ from tracekit.cli.options import (
     warn_of_damage,
 )
 from tracekit.errors import UsageError
+from tracekit.numerals import counted
 
 if TYPE_CHECKING:
     from replay.comparing import ManyComparison, References, Selection
@@ -133,7 +134,7 @@ def accept_runs(run_ids: Sequence[str], store: Store, references: References) ->
     wanted = set(run_ids)
     rows = [row for row in store.runs(RunQuery()) if row.run_id in wanted]
     files = references.accept(candidates(store, rows))
-    what = "1 trajectory" if len(files) == 1 else f"{len(files):,} trajectories"
+    what = counted(len(files), "trajectory", plural="trajectories")
     click.echo(f"accepted {what} in {references.folder}", err=True)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from tracekit.cli.options import FINDING, NOTHING, explained, json_option, warn_of_damage
+from tracekit.numerals import counted
 
 
 @click.command()
@@ -43,21 +44,21 @@ def convert(src: str, dst: str, as_json: bool) -> None:
     def make(path: Path) -> Store:
         return open_store(path, create=True, redaction_key_id=source.redaction_key_id)
 
-    with counted(shown=sys.stderr.isatty(), what="events") as progress:
+    with counting(shown=sys.stderr.isatty(), what="events") as progress:
         done = convert_store(source, Path(dst), make, progress=progress)
     if as_json:
         click.echo(json_report({"runs": done.runs, "events": done.events, "values": done.blobs}))
     else:
         click.echo(
-            f"{dst} holds all of {src}: {done.runs:,} runs, {done.events:,} events,"
-            f" {done.blobs:,} values"
+            f"{dst} holds all of {src}: {counted(done.runs, 'run')},"
+            f" {counted(done.events, 'event')}, {counted(done.blobs, 'value')}"
         )
     warn_of_damage(source)
     raise SystemExit(FINDING if source.problems else NOTHING)
 
 
 @contextmanager
-def counted(*, shown: bool, what: str) -> Iterator[Callable[[int, int], None] | None]:
+def counting(*, shown: bool, what: str) -> Iterator[Callable[[int, int], None] | None]:
     """Give a callback that keeps one line on stderr up to date; None where nobody looks."""
     if not shown:
         yield None

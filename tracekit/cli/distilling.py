@@ -23,6 +23,7 @@ from tracekit.cli.options import (
 from tracekit.cli.replay_options import env_option, variable
 from tracekit.cli.selecting import query_of, selection_options
 from tracekit.errors import UsageError
+from tracekit.numerals import counted
 
 if TYPE_CHECKING:
     from replay.distill import DistillOptions, DistillResult, Grouped
@@ -220,7 +221,7 @@ class _Progress:
 
     def candidate(self, problem: Any) -> None:
         """Tell how big the best is after so many candidates."""
-        self._line(f"{problem.calls} candidates, best {problem.size:,} bytes")
+        self._line(f"{counted(problem.calls, 'candidate')}, best {counted(problem.size, 'byte')}")
 
     def many(self, what: str, done: int, of: int) -> None:
         """Tell how many runs or groups are done."""

@@ -13,6 +13,7 @@ from tracekit.cli.text import moment_text
 from tracekit.errors import RedactionKeyError
 from tracekit.journal import owner_alive
 from tracekit.limits import size_of
+from tracekit.numerals import counted
 from tracekit.settings import read_environment
 from tracekit.store import Store, open_store
 from tracekit.store.folder import Folder
@@ -55,7 +56,7 @@ def examine_store(told: Diagnosis, path: Path) -> None:
     batches = 0 if single else len(list((path / "runs").glob("[!.]*.parquet")))
     form = "one DuckDB file" if single else f"batches: {batches:,}"
     told.facts |= {
-        "holds": f"{runs:,} runs, {events:,} events; {form}; schema"
+        "holds": f"{counted(runs, 'run')}, {counted(events, 'event')}; {form}; schema"
         f" {_folder(store).schema_version}",
         "journals": _journals(told, _folder(store), path),
         "size": _size(told, path),
@@ -116,7 +117,9 @@ def _losses(told: Diagnosis, store: Store) -> None:
     )
     dropped = dropped_from(store.path)
     if dropped.events:
-        told.facts["sampled"] = f"{dropped.runs:,} runs with {dropped.events:,} events were dropped"
+        told.facts["sampled"] = (
+            f"{counted(dropped.runs, 'run')} with {counted(dropped.events, 'event')} dropped"
+        )
 
 
 def _folder(store: Store) -> Folder:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from tracekit.canonical import JsonValue
 from tracekit.cli.text import json_report, one_line
 from tracekit.importers import ImportSummary, Progress
+from tracekit.numerals import counted
 from tracekit.redact import KeyedTagger, Redactor, load_key
 from tracekit.settings import redaction_rules
 from tracekit.store import Store, open_store
@@ -42,7 +43,7 @@ def progress(*, shown: bool) -> Iterator[Progress | None]:
     def tell(path: str, summary: ImportSummary) -> None:
         nonlocal files
         files += 1
-        line = f"{files:,} files, {summary.runs:,} runs · {one_line(path, 80)}"
+        line = f"{counted(files, 'file')}, {counted(summary.runs, 'run')} · {one_line(path, 80)}"
         sys.stderr.write(f"\r\x1b[2K{line[:100]}")
         sys.stderr.flush()
 
@@ -55,15 +56,18 @@ def progress(*, shown: bool) -> Iterator[Progress | None]:
 def as_text(summary: ImportSummary, store: str) -> str:
     """Say what an import did."""
     lines = [
-        f"imported {summary.runs:,} runs into {store}: {summary.events:,} events,"
-        f" {summary.tool_calls:,} tool calls, {summary.tool_errors:,} tool errors,"
-        f" {summary.policy_denials:,} refusals"
+        f"imported {counted(summary.runs, 'run')} into {store}: {counted(summary.events, 'event')},"
+        f" {counted(summary.tool_calls, 'tool call')},"
+        f" {counted(summary.tool_errors, 'tool error')},"
+        f" {counted(summary.policy_denials, 'refusal')}"
     ]
     lines += [f"  {count:,} from {name}" for name, count in sorted(summary.sources.items())]
     if summary.results_without_call:
-        lines.append(f"  {summary.results_without_call:,} results that no recorded turn asked for")
+        lines.append(
+            f"  {counted(summary.results_without_call, 'result')} that no recorded turn asked for"
+        )
     if summary.skipped_known:
-        lines.append(f"passed over {summary.skipped_known:,} runs that were there already")
+        lines.append(f"passed over {counted(summary.skipped_known, 'run')} already there")
     lines += _listed("files that are no trace", summary.files_not_recognised)
     lines += _listed("files whose run has the id of another one", summary.conflicts)
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from tracekit.cli.options import (
     store_option,
     tell_error,
 )
+from tracekit.numerals import counted
 
 
 @click.command()
@@ -39,9 +40,10 @@ def verify(store: str, as_json: bool) -> None:
         for finding in report.findings:
             click.echo(visible(finding))
         click.echo(
-            f"{'sound' if report.sound else f'{len(report.findings)} findings'}:"
-            f" {report.runs:,} runs, {report.events:,} events, {report.blobs:,} values,"
-            f" {report.digests_checked:,} digests computed"
+            f"{'sound' if report.sound else counted(len(report.findings), 'finding')}:"
+            f" {counted(report.runs, 'run')}, {counted(report.events, 'event')},"
+            f" {counted(report.blobs, 'value')},"
+            f" {counted(report.digests_checked, 'digest')} computed"
         )
     raise SystemExit(NOTHING if report.sound else FINDING)
 
@@ -80,7 +82,7 @@ def compact(store: str, as_json: bool) -> None:
     else:
         click.echo(
             f"{done.batches_before} batches are now {done.batches_after};"
-            f" {done.removed_files} files removed"
+            f" {counted(done.removed_files, 'file')} removed"
         )
     if left := [str(problem) for problem in opened.problems if problem.in_a_journal]:
         for line in left:

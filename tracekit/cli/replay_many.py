@@ -23,6 +23,7 @@ from tracekit.cli.options import (
 )
 from tracekit.cli.selecting import query_of, selection_options
 from tracekit.errors import UsageError
+from tracekit.numerals import counted
 
 if TYPE_CHECKING:
     from replay.many import ManyResult, RunOutcome
@@ -159,8 +160,8 @@ class _Bar(Bar):
     ) -> None:
         super().__exit__(kind, error, trace)
         if isinstance(error, KeyboardInterrupt | SystemExit):
-            runs = "1 run" if self._done == 1 else f"{self._done:,} runs"
-            click.echo(f"interrupted; {runs} are done: go on with --resume", err=True)
+            runs = f"{counted(self._done, 'run')} {'is' if self._done == 1 else 'are'}"
+            click.echo(f"interrupted; {runs} done: go on with --resume", err=True)
 
     def note(self, outcome: RunOutcome, done: int, total: int) -> None:
         """Take note of one more run."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracekit.cli.converting import counted
+from tracekit.cli.converting import counting
 from tracekit.cli.options import (
     FINDING,
     NOTHING,
@@ -19,6 +19,7 @@ from tracekit.cli.options import (
     store_option,
     warn_of_damage,
 )
+from tracekit.numerals import counted
 
 if TYPE_CHECKING:
     from tracekit.canonical import JsonValue
@@ -86,16 +87,16 @@ def _tell(done: Pruned, *, dry_run: bool) -> None:
             click.echo(f"… and {len(done.runs) - _LISTED:,} more")
     did, about = ("would remove", "about ") if dry_run else ("removed", "")
     click.echo(
-        f"{did} {len(done.runs):,} runs, {done.events:,} events, {done.values:,} values;"
-        f" {about}{done.bytes_freed:,} bytes freed"
+        f"{did} {counted(len(done.runs), 'run')}, {counted(done.events, 'event')},"
+        f" {counted(done.values, 'value')}; {about}{counted(done.bytes_freed, 'byte')} freed"
     )
     for runs, why in (
-        (done.recording, "may still be recorded, and stay"),
-        (done.damaged, "are in damaged files, and stay (see: tracekit doctor)"),
+        (done.recording, "that may still be recorded"),
+        (done.damaged, "in damaged files (see: tracekit doctor)"),
     ):
         if runs:
             named = ", ".join(runs[:_LISTED]) + (", …" if len(runs) > _LISTED else "")
-            click.echo(visible(f"{len(runs):,} runs {why}: {named}"))
+            click.echo(visible(f"kept {counted(len(runs), 'run')} {why}: {named}"))
     for path in done.set_aside:
         click.echo(visible(f"{path} holds lines of these runs; look at it, then remove it"))
 
@@ -132,7 +133,7 @@ def scan(rules: tuple[str, ...], store: str, as_json: bool) -> None:
     from tracekit.store.scanning import Scan
 
     opened = open_for_reading(store)
-    with counted(shown=sys.stderr.isatty(), what="runs") as progress:
+    with counting(shown=sys.stderr.isatty(), what="runs") as progress:
         scanning = Scan(opened, redaction_rules(*rules), progress)
         found = []
         for leak in scanning.leaks():
@@ -145,7 +146,7 @@ def scan(rules: tuple[str, ...], store: str, as_json: bool) -> None:
         leaks: list[JsonValue] = [leak.as_dict() for leak in found]
         click.echo(json_report({"clean": not found, **read, "leaks": leaks}))
     else:
-        counts = ", ".join(f"{count:,} {what}" for what, count in read.items())
-        click.echo(f"{f'{len(found):,} secrets' if found else 'no secret found'} in {counts}")
+        counts = ", ".join(counted(count, what.removesuffix("s")) for what, count in read.items())
+        click.echo(f"{counted(len(found), 'secret') if found else 'no secret found'} in {counts}")
     warn_of_damage(opened)
     raise SystemExit(FINDING if found else NOTHING)

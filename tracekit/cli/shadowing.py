@@ -10,6 +10,7 @@ import click
 from tracekit.cli.options import FINDING, MISUSE, NOTHING, explained, json_option, store_option
 from tracekit.cli.replay_options import shadow_options, take_bindings, variable, walls_options
 from tracekit.errors import InvalidJson, UsageError
+from tracekit.numerals import counted
 
 if TYPE_CHECKING:
     from replay.shadow import ShadowResult
@@ -106,7 +107,9 @@ def _input(text: str) -> JsonValue:
 def _told(result: ShadowResult) -> str:
     from tracekit.canonical import json_text
 
-    lines = [f"SHADOW  {result.run_id}: {len(result.calls)} calls planned, none executed"]
+    lines = [
+        f"SHADOW  {result.run_id}: {counted(len(result.calls), 'call')} planned, none executed"
+    ]
     if any(call.answered == "live" for call in result.calls):
         lines[0] = lines[0].replace("none executed", "only listed reads made")
     lines.append(f"  planner    {result.planner}")

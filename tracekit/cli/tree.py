@@ -26,6 +26,7 @@ from tracekit.cli.wording import (
     value_lines,
 )
 from tracekit.events import Event
+from tracekit.numerals import counted
 from tracekit.rows import run_row
 
 _INDENT = "  "
@@ -296,7 +297,7 @@ def _foot(view: RunView, *, full: bool, width: int) -> Iterator[str]:
         shown = rows if full else rows[:_ANSWER_LINES]
         yield "answer  " + "\n        ".join(shown)
         if len(shown) < len(rows):
-            yield f"        … {len(rows) - len(shown)} more lines, with --full"
+            yield f"        … {counted(len(rows) - len(shown), 'more line')}, with --full"
     elif why := view.missing(whole, "observation"):
         yield f"answer  ({why})"
     elif view.under_way(root):
@@ -309,17 +310,13 @@ def _foot(view: RunView, *, full: bool, width: int) -> Iterator[str]:
 def _counts(view: RunView) -> str:
     row = run_row(view.rows)
     parts = [
-        _count(row.events, "event"),
-        _count(row.llm_calls, "model call"),
-        _count(row.tool_calls, "tool call"),
-        _count(row.writes, "write"),
-        _count(row.errors, "error"),
-        _count(row.refusals, "refusal"),
+        counted(row.events, "event"),
+        counted(row.llm_calls, "model call"),
+        counted(row.tool_calls, "tool call"),
+        counted(row.writes, "write"),
+        counted(row.errors, "error"),
+        counted(row.refusals, "refusal"),
     ]
     if row.usage_input or row.usage_output:
         parts.append(f"{row.usage_input:,} + {row.usage_output:,} tokens")
     return " · ".join(parts)
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number:,} {name}" + ("" if number == 1 else "s")

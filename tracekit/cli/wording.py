@@ -7,6 +7,7 @@ from tracekit.cli.text import arguments_text, value_text, visible
 from tracekit.decisions import reply_message
 from tracekit.events import Event
 from tracekit.items import chat_request, is_responses_request
+from tracekit.numerals import counted
 
 _DEEPEST = 40
 
@@ -40,8 +41,7 @@ def request_text(model: str, request: JsonValue) -> str:
         messages = chat_request(request)["messages"]
     if not isinstance(messages, list):
         return f"{model}({arguments_text(request)})" if request else model
-    count = "1 message" if len(messages) == 1 else f"{len(messages)} messages"
-    return f"{model} · {count}"
+    return f"{model} · {counted(len(messages), 'message')}"
 
 
 def reply_text(value: JsonValue) -> str:

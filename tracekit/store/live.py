@@ -16,6 +16,7 @@ from pathlib import Path
 from tracekit.events import SCHEMA_VERSION, Blob, Event
 from tracekit.journal import owner_alive
 from tracekit.journal_reading import JournalContent, read_journal
+from tracekit.numerals import counted
 from tracekit.rows import rows_from_facts, without_known_ends
 from tracekit.store.folder import Folder
 from tracekit.store.types import Problem
@@ -169,8 +170,7 @@ def set_aside(folder: Folder) -> list[Problem]:
 
 
 def _told(damage: list[str]) -> tuple[str, str]:
-    lines = "1 line" if len(damage) == 1 else f"{len(damage)} lines"
     place, _, what = damage[0].partition(": ")
     if what.startswith("cannot"):
         what = f"line {place.rpartition(':')[2]} {what}"
-    return what or damage[0], lines
+    return what or damage[0], counted(len(damage), "line")

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracekit.canonical import json_text, parse_json
+from tracekit.numerals import counted
 from tracekit.rows import run_row
 from tracekit.store.folder import Folder
 from tracekit.store.folding import unfolded, with_twins
@@ -171,7 +172,7 @@ class Reader:
                     for event in events_of(table):
                         by_run.setdefault(event.run_id, []).append(event)
         table = runs_table([run_row(rows) for rows in by_run.values()])
-        lost = f"nothing that was found; its catalogue of {len(by_run)} runs was rebuilt"
+        lost = f"nothing that was found; its catalogue of {counted(len(by_run), 'run')} was rebuilt"
         self.note(f"runs/{name}.parquet", error, lost)
         return CommittedBatch(name, Manifest(files), table)
 

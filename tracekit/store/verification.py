@@ -12,6 +12,7 @@ from tracekit.canonical import digest, digest_bytes, digest_raw_text, parse_json
 from tracekit.chains import is_link
 from tracekit.errors import InvalidJson
 from tracekit.events import Blob, Event
+from tracekit.numerals import counted
 from tracekit.store.blobs import find_blobs
 from tracekit.store.folder import Folder
 from tracekit.store.linked import value_digests
@@ -196,7 +197,8 @@ def _check_counts(check: _Check, counts: Iterable[tuple[str, int]]) -> None:
     for run_id, count in counts:
         if (found := check.by_run.get(run_id, 0)) != count:
             check.findings.add(
-                "counts", f"run {run_id}: the catalogue counts {count} events, {found} were read"
+                "counts",
+                f"run {run_id}: the catalogue counts {counted(count, 'event')}, {found} were read",
             )
 
 
