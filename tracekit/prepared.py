@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import Token
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -19,7 +19,7 @@ from tracekit import conditions, configuration, guard, otel
 from tracekit.canonical import digest_bytes
 from tracekit.canonical.plain import Plain, read_plain
 from tracekit.contract import Contract
-from tracekit.events import Blob
+from tracekit.events import Blob, Fact
 from tracekit.interruption import pass_on
 from tracekit.keeping import keep_plain
 from tracekit.operations import Kind, Operation, enter, leave, this_process
@@ -49,18 +49,21 @@ class Prepared:
         self.kind, self.actor = kind, actor
         begins: dict[str, Any] = {"actor": actor}
         ends: dict[str, Any] = {"status": "ok"}
+        declared: dict[str, Any] = {}
+        judged: dict[str, Any] = {}
         self.declared = contract
         self.contract: tuple[Blob, ...] = ()
         self.writes = contract is not None and contract.writes
         if contract is not None and contract_json is not None:
             data = contract_json.encode()
             self.contract = (Blob(digest_bytes(data), "application/json", data),)
-            begins |= {"effect": contract.effect, "contract": self.contract[0].digest}
-            ends |= {"observation_is_error": False, "result_category": "ok"}
+            begins["effect"] = contract.effect
+            declared = {"contract": self.contract[0].digest}
+            judged = {"observation_is_error": False, "result_category": "ok"}
         began, ended = FACTS[kind]
-        self.attributes = otel.CallAttributes(began, begins, ended, ends)
-        self.began = _head(began.model_fields["fact"].default, begins)
-        self.ended = _head(ended.model_fields["fact"].default, ends)
+        self.attributes = otel.CallAttributes(began, begins | declared, ended, ends | judged)
+        self.began = Words.of(began, begins, "argument", declared)
+        self.ended = Words.of(ended, ends, "observation", judged)
 
     def begin(
         self, recorder: Recorder, parent: Operation | None, arguments: Mapping[str, object]
@@ -85,7 +88,7 @@ class Prepared:
             return None
         digest, blob = kept
         step = Short(self, recorder, parent)
-        at, seq, line = step.line(self.began, "argument", digest, blob[0])
+        at, seq, line = step.line(self.began, digest, blob[0])
         if step.span is not otel.NO_SPAN:
             trace_id = step.run.trace_id
             step.span.say(self.attributes.of_begin(trace_id, step.span_id, seq, digest))
@@ -130,9 +133,36 @@ def _plainly(value: object, recorder: Recorder, operation: Operation) -> Plain |
     return plain if recorder.keeper.keeps_whole(len(plain.data)) else None
 
 
-def _head(fact: str, fields: Mapping[str, Any]) -> str:
-    """The beginning of a line: all that is known before the call."""
-    return orjson.dumps({"fact": fact, **fields}).decode()[:-1] + ","
+class Words(NamedTuple):
+    """What all lines of one fact have in common, in the order in which the general way says it."""
+
+    first: str
+    """Up to who wrote it."""
+    middle: str
+    """From where it happened to the payload."""
+    last: str
+    """All behind the payload."""
+
+    @classmethod
+    def of(
+        cls, kind: type[Fact], before: Mapping[str, Any], payload: str, after: Mapping[str, Any]
+    ) -> Words:
+        """Put them together.
+
+        Args:
+            kind: Class of the fact.
+            before: What it says first.
+            payload: Where its value stands.
+            after: What it says behind that.
+        """
+        tag = kind.model_fields["fact"].default
+        middle = orjson.dumps(dict(before)).decode()[1:-1]
+        last = orjson.dumps(dict(after)).decode()[1:]
+        return cls(
+            f'{{"fact":"{tag}","writer":"',
+            f',{middle},"{payload}":{{"digest":"',
+            f'"}},{last}\n' if after else '"}}\n',
+        )
 
 
 class Short(Operation):
@@ -160,7 +190,7 @@ class Short(Operation):
         self._general: Step | None = None
         self._place = (
             f',"run_id":"{self.run.run_id}","trace_id":"{self.run.trace_id}","span_id":"{self.span_id}"'
-            f',"parent_span_id":"{self.between or parent.span_id}","'
+            f',"parent_span_id":"{self.between or parent.span_id}"'
         )
 
     answered = False
@@ -204,7 +234,7 @@ class Short(Operation):
             self._in_general().end(value)
             return
         digest, blob = kept
-        at, _, line = self.line(self._prepared.ended, "observation", digest, blob[0])
+        at, _, line = self.line(self._prepared.ended, digest, blob[0])
         self.over = True
         try:
             append(line, at, (blob,))
@@ -214,13 +244,14 @@ class Short(Operation):
             self.span.say(self._prepared.attributes.of_end(digest))
             recorder.end_span(self)
 
-    def line(self, head: str, side: str, digest: str, blob: str) -> tuple[int, int, bytes]:
+    def line(self, words: Words, digest: str, blob: str) -> tuple[int, int, bytes]:
         """Write a fact of this call: when it happened, its number, and its line."""
+        first, middle, last = words
         at = conditions.now_ns()
         writer, seq = self._recorder.sink.stamp()
         line = (
-            f'{head}"writer":"{writer}","seq":{seq},"timestamp_ns":{at}{self._place}'
-            f'{side}":{{"digest":"{digest}","blob":"{blob}"}}}}\n'
+            f'{first}{writer}","seq":{seq},"timestamp_ns":{at}{self._place}'
+            f'{middle}{digest}","blob":"{blob}{last}'
         )
         return at, seq, line.encode()
 

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -74,10 +75,28 @@ def _facts(given: Any, answer: Any, error: Exception | None, *, short: bool) -> 
     return [[fact.model_dump() for fact in sink.facts], sink.blobs]
 
 
+def _journal(given: Any, answer: Any, error: Exception | None, *, short: bool) -> bytes:
+    with TemporaryDirectory() as folder, conditions.use(Conditions.fixed(START)):
+        recorder = Recorder(Journal(Path(folder)), redactor())
+        if not short:
+            recorder.append = None
+        with recording_to(recorder):
+            _program(given, answer, error)
+        path = recorder.sink.path  # type: ignore[attr-defined]  # it is a journal
+        recorder.sink.close()
+        return bytes(path.read_bytes())
+
+
 @given(VALUES, VALUES, st.none() | st.just(ValueError("no room for mia@firma.test")))
-def test_both_ways_write_the_same_facts(given: Any, answer: Any, error: Exception | None) -> None:
-    short = _facts(given, answer, error, short=True)
-    assert short == _facts(given, answer, error, short=False)
+def test_both_ways_write_the_same_bytes(given: Any, answer: Any, error: Exception | None) -> None:
+    short = _journal(given, answer, error, short=True)
+    assert short == _journal(given, answer, error, short=False)
+
+
+def test_the_facts_of_both_ways_are_the_same_in_any_sink() -> None:
+    for error in (None, ValueError("no room for mia@firma.test")):
+        short = _facts({"n": [1, 2.5]}, "three", error, short=True)
+        assert short == _facts({"n": [1, 2.5]}, "three", error, short=False)
 
 
 def test_a_simple_call_takes_the_short_way_and_any_other_does_not() -> None:
