@@ -94,10 +94,6 @@ class JournalFile:
         done = 0
         try:
             done = os.write(self.fd, data)
-            if done == len(data) and self._room_at is not None:  # nearly always
-                self.size += done
-                self._torn = False
-                return
             while done < len(data) - 1:  # the end of the last line may come with the next one
                 more = os.write(self.fd, data[done:])
                 if not more:
