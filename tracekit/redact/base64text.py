@@ -38,6 +38,12 @@ def begins_readably(text: str) -> bool:
     return bool(head) and mostly_readable(head)
 
 
+def head_reads(head: str) -> bool:
+    """Say whether ``HEAD`` letters of base64 do, none of them an ``=``; quicker."""
+    data = binascii.a2b_base64(head.encode().translate(_URLSAFE))
+    return len(data.translate(None, _READABLE)) <= _MOST_UNREADABLE * len(data)
+
+
 def starts_readably(text: bytes) -> bool:
     """Say whether the first few bytes of base64 without ``-`` and ``_`` do; quicker."""
     return len(text) >= HEAD and not binascii.a2b_base64(text[:8]).translate(None, _READABLE)

@@ -16,11 +16,12 @@ from urllib.parse import quote
 from tracekit.redact.base64text import (
     HEAD,
     begins_readably,
+    head_reads,
     mostly_readable,
     read_base64,
     write_base64,
 )
-from tracekit.redact.look import Look
+from tracekit.redact.look import Look, has_long_run
 from tracekit.redact.tokens import find_tokens
 
 MOST_LAYERS = 3
@@ -95,11 +96,7 @@ def _base64_layers(look: Look) -> Iterator[Layer]:
 
 def _base64_layer(text: str, begin: int, end: int) -> Layer | None:
     """Return what a run says; it may begin behind a few characters that are none of it."""
-    starts = [
-        at
-        for at in _beginnings(text, begin, end)
-        if begins_readably(text[at : min(at + HEAD, end)])
-    ]
+    starts = [at for at in _beginnings(text, begin, end) if _reads(text, at, end)]
     if starts:
         spans = [(at, end) for at in starts]
         spans += [(at, at + len(text[at:end].partition("/")[0])) for at in starts]
@@ -109,6 +106,12 @@ def _base64_layer(text: str, begin: int, end: int) -> Layer | None:
                 if found is not None:
                     return found
     return _binary_layer(text, begin, _even(text, begin, end))
+
+
+def _reads(text: str, begin: int, end: int) -> bool:
+    """Whether base64 that begins there says something that people read."""
+    head = text[begin : min(begin + HEAD, end)]
+    return begins_readably(head) if len(head) < HEAD or head[-1] == "=" else head_reads(head)
 
 
 def _beginnings(text: str, begin: int, end: int) -> Iterator[int]:
@@ -135,7 +138,7 @@ def _binary_layer(text: str, begin: int, end: int) -> Layer | None:
     data = read_base64(text[begin:end]) or b""
     if 4 * data.count(0) >= len(data) > 0:
         return _wide_layer(begin, end, data)
-    if end - begin < _SHORTEST_BINARY:
+    if end - begin < _SHORTEST_BINARY or not has_long_run(data):
         return None
     if next(find_tokens(Look(data.translate(_ASCII).decode("ascii"))), None) is None:
         return None

@@ -139,6 +139,11 @@ def _flagged(low: bytes) -> bool:
     return any(flag in low for flag in FLAGS)
 
 
+def has_long_run(data: bytes) -> bool:
+    """Whether a run of characters that tokens are made of stands in bytes."""
+    return _LONG_RUN in data.translate(_RUNS)
+
+
 def _long_runs(runs: bytes) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     start = runs.find(_LONG_RUN)
