@@ -28,6 +28,7 @@ from functools import cached_property
 
 from replay.diff.flow import WORD, words_in
 from replay.diff.order import PartialOrder
+from replay.diff.phrases import held_in
 from replay.diff.steps import Step
 from tracekit.canonical import JsonValue, canonical_text
 from tracekit.jsontree import Difference, walk
@@ -56,6 +57,7 @@ class Side:
     """The input of the other run."""
     is_open: bool = False
     """Whether it has not ended."""
+    _seen: dict[int, set[str]] = field(default_factory=dict)
 
     def fed_by(self, at: int, within: str | None) -> str | None:
         """Say which disturbed observation fed the arguments of a step, if one did.
@@ -63,28 +65,33 @@ class Side:
         Only values that occur in the text ``within`` count, if it is given, and only those that
         the other run was not given in the same place.
         """
-        # the longest first: it says most, and least of all happens to be the same
-        for value in sorted(self._seen_only(at), key=lambda value: (-len(value), value)):
-            if within and value not in within:
-                continue
-            step = self.order.steps[self.order.flow.first_shown[value]]
-            return (
-                f"{self.name} took {_short(value)} from the observation of {step.name} "
-                f"(decision {step.decision}), which differs"
-            )
-        return None
+        values = self._seen_only(at)
+        if within:
+            values = held_in(within, values)
+        if not values:
+            return None
+        # the longest: it says most, and least of all happens to be the same
+        value = min(values, key=lambda value: (-len(value), value))
+        step = self.order.steps[self.order.flow.first_shown[value]]
+        return (
+            f"{self.name} took {_short(value)} from the observation of {step.name} "
+            f"(decision {step.decision}), which differs"
+        )
 
     def _seen_only(self, at: int) -> set[str]:
         """Give the values of a step that it was shown before, and the other run was not."""
-        flow, steps = self.order.flow, self.order.steps
-        found = set()
-        for value in flow.uses[at]:
-            source = flow.first_shown[value]
-            # what no step disturbed was shown to both
-            shown_to_both = value in self.disturbed.get(source, value)
-            if not shown_to_both and steps[source].decision < steps[at].decision:
-                found.add(value)
-        return found
+        if at not in self._seen:
+            flow, steps = self.order.flow, self.order.steps
+            sources: dict[int, list[str]] = {}
+            for value in flow.uses[at]:
+                source = flow.first_shown[value]
+                if source in self.disturbed and steps[source].decision < steps[at].decision:
+                    sources.setdefault(source, []).append(value)
+            found: set[str] = set()
+            for source, values in sources.items():  # what no step disturbed was shown to both
+                found |= {*values} - held_in(self.disturbed[source], values)
+            self._seen[at] = found
+        return self._seen[at]
 
     def given_only(self, at: int) -> set[str]:
         """Give the values that a step may hold because it was given them, and the other run not."""

@@ -16,6 +16,7 @@ from functools import cached_property
 from replay.diff.phrases import Phrases
 from replay.diff.steps import Step
 from tracekit.canonical import JsonValue, canonical_text
+from tracekit.canonical.text import SAFE_INT
 from tracekit.trajectory import Trajectory
 
 WORD = re.compile(r"\w[\w@./:+-]*\w|\w")
@@ -25,6 +26,7 @@ _NUMBER = re.compile(r"-?[\d.]+")
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 """What stands in JSON text as it is."""
 _LONGEST = 300
+_NOTHING: frozenset[str] = frozenset()
 QUICKLY = 2_000_000
 """Values times characters: so much is looked through before anything is taken apart."""
 
@@ -34,6 +36,7 @@ class Values:
 
     def __init__(self) -> None:
         self._used: dict[str, frozenset[str]] = {}
+        self._used_in: dict[str, frozenset[str]] = {}
         self._shown: dict[str, frozenset[str]] = {}
         self._texts: dict[str, str] = {}
 
@@ -43,7 +46,13 @@ class Values:
             return frozenset()
         found = self._used.get(step.arguments_text)
         if found is None:
-            found = self._used[step.arguments_text] = frozenset(_used(step.arguments))
+            known = self._used_in
+            leaves = _leaves(step.arguments)
+            for leaf in leaves:
+                if leaf not in known:
+                    known[leaf] = _used_in(leaf)
+            found = frozenset[str]().union(*[known[leaf] for leaf in leaves])
+            self._used[step.arguments_text] = found
         return found
 
     def shown(self, text: str, value: JsonValue) -> frozenset[str]:
@@ -77,18 +86,23 @@ class Flow:
         if few:
             everything = "\n".join(texts)
             wanted = {text: value for text, value in wanted.items() if text in everything}
+        self.looks = 0
+        """How often a value with spaces or the like was looked for in an observation."""
+        self.provides: Sequence[frozenset[str]] = [_NOTHING] * len(steps)
+        """Per step, the values that what came back showed and its own arguments did not hold."""
+        self.uses: Sequence[frozenset[str]] = self.provides
+        """Per step, the values in its arguments that some observation of the run shows."""
+        if not wanted:
+            return
         shown = [set[str]() for _ in steps]
         words = frozenset(wanted.values())
         for at, (step, text) in enumerate(zip(steps, texts, strict=True)):
-            if words and text and not (few and not any(one in text for one in wanted)):
+            if text and not (few and not any(one in text for one in wanted)):
                 shown[at] |= values.shown(text, _shown(step)) & words
         self.looks = _look_for_phrases(wanted, steps, shown)
-        """How often a value with spaces or the like was looked for in an observation."""
         self.provides = [frozenset(some - own) for some, own in zip(shown, used, strict=True)]
-        """Per step, the values that what came back showed and its own arguments did not hold."""
         seen = frozenset[str]().union(*self.provides)
         self.uses = [values & seen for values in used]
-        """Per step, the values in its arguments that some observation of the run shows."""
 
     @cached_property
     def first_shown(self) -> dict[str, int]:
@@ -139,6 +153,8 @@ def _leaves(value: JsonValue) -> list[str]:
             stack += node.values()
         elif isinstance(node, list):
             stack += node
+        elif type(node) is int and -SAFE_INT <= node <= SAFE_INT:
+            found.append(str(node))  # as it is written in any case
         elif isinstance(node, int | float) and not isinstance(node, bool):
             numbers.append(node)
     if numbers:
@@ -165,12 +181,10 @@ def _shown_text(step: Step) -> str:
     return step.outcome_text
 
 
-def _used(arguments: JsonValue) -> set[str]:
-    leaves = _leaves(arguments)
-    words = WORD.findall("\n".join(leaves))
-    found = {word for word in words if len(word) >= 4 and _INSIDE.search(word)}
-    for leaf in leaves:
-        shortest = 2 if _NUMBER.fullmatch(leaf) else 3
-        if shortest <= len(leaf) <= _LONGEST and leaf.strip():
-            found.add(leaf)
-    return found
+def _used_in(leaf: str) -> frozenset[str]:
+    """Give the values in a text or a number: itself, and what looks like an identifier within."""
+    found = {word for word in WORD.findall(leaf) if len(word) >= 4 and _INSIDE.search(word)}
+    shortest = 2 if _NUMBER.fullmatch(leaf) else 3
+    if shortest <= len(leaf) <= _LONGEST and leaf.strip():
+        found.add(leaf)
+    return frozenset(found)

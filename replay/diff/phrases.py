@@ -9,13 +9,36 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 
 _WORD = re.compile(r"\w+")
 FEW = 40
 """So few texts are looked through without asking the index."""
+_SAME_LENGTH = 100
+"""So few values of one length are looked for one after the other."""
 _LAST = chr(0x10FFFF)
+
+
+def held_in(text: str, values: Collection[str]) -> set[str]:
+    """Give those of many values that occur in a text, wherever in it.
+
+    Looking for each would take their product. So of many values of one length, every stretch of
+    that length in the text is looked up among them.
+    """
+    lengths: dict[int, set[str]] = {}
+    for value in values:
+        lengths.setdefault(len(value), set()).add(value)
+    found: set[str] = set()
+    for length, some in lengths.items():
+        if len(some) <= _SAME_LENGTH:
+            found.update(value for value in some if value in text)
+        else:
+            last = len(text) - length + 1
+            found.update(
+                at for start in range(last) if (at := text[start : start + length]) in some
+            )
+    return found
 
 
 class Phrases:
@@ -42,12 +65,24 @@ class Phrases:
 
         A phrase holds something else than word characters: what is one word is looked up as such.
         """
+        if len(self._texts) <= FEW:
+            yield from self._in_few([*phrases])
+            return
         for phrase in phrases:
-            texts = self._candidates(phrase) if len(self._texts) > FEW else range(len(self._texts))
+            texts = self._candidates(phrase)
             self.looks += len(texts)
             held = [number for number in texts if phrase in self._texts[number]]
             if held:
                 yield phrase, [at for number in held for at in self._places[number]]
+
+    def _in_few(self, phrases: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
+        """Look through every text for all phrases at once."""
+        self.looks += len(phrases) * len(self._texts)
+        found: dict[str, list[int]] = {}
+        for text, places in zip(self._texts, self._places, strict=True):
+            for phrase in held_in(text, phrases):
+                found.setdefault(phrase, []).extend(places)
+        yield from found.items()
 
     def _candidates(self, phrase: str) -> Collection[int]:
         """Give the texts that hold the rarest word of a phrase; all where it has no word."""
