@@ -50,7 +50,6 @@ from tracekit.events import (
     LlmCallEnded,
     MessageNoted,
     MintNoted,
-    RetrievalBegun,
     RunBegun,
     RunEnded,
     ToolCallBegun,
@@ -186,7 +185,6 @@ class Session:
             contract=self._scribe.contract(call.contract),
             path=around.path,
             span_id=span,
-            kind=call.kind,
             under=around.under,
             digest=digest,
         )
@@ -227,7 +225,6 @@ class Session:
             contract=self._scribe.contract(begun.contract),
             path=around.path,
             span_id=begun.span_id,
-            kind="retrieval" if isinstance(begun, RetrievalBegun) else "tool_call",
             under=around.under,
             types=begun.argument.types,
             described=described_parts(arguments, begun.argument.state),

@@ -43,6 +43,8 @@ class TapeAnswers:
             m for m in self._record.messages if m.role == "user" and m.before_decision > 1
         ]
         self._model_latencies = {m.event_id: m.latency_ns or 0 for m in self._record.model_calls}
+        calls = (*self._record.calls, *self._record.covered)
+        self._policed = any(call.policy_decision is not None for call in calls)
         self._deciding = False
         self._proposals = player
         self._spoken_otherwise = False
@@ -74,6 +76,8 @@ class TapeAnswers:
 
     def policy(self, answer: Answer) -> Mapping[str, Any]:
         """The recorded policy decision: a call that was denied then is denied again."""
+        if not self._policed:
+            return {}
         found = self.player.tape.find(answer.recorded or "")
         if found is None or found.call.policy_decision is None or answer.observation is None:
             return {}

@@ -82,7 +82,7 @@ class Player:
 
         How large a value may be is a setting, of the recording and of a replay.
         """
-        known = cut_digest(asked.arguments)
+        known = cut_digest(asked.arguments) if len(asked.arguments) == 1 else None
         if known is not None:
             calls = (one.call for one in self.tape.calls if one.call.tool == asked.tool)
             whole = (c.arguments for c in calls if _digest(c.arguments, c.argument_types) == known)

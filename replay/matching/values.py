@@ -30,7 +30,6 @@ class AskedCall:
     contract: Contract | None = None
     path: tuple[str, ...] = ()
     span_id: str = ""
-    kind: Literal["tool_call", "retrieval"] = "tool_call"
     under: str | None = None
     """Span id of the asked call around it whose body is really running (live, sandbox)."""
     types: Mapping[str, JsonValue] = field(default_factory=dict)

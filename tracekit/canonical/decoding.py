@@ -75,12 +75,14 @@ def _locate(root: list[Any], pointer: str) -> tuple[Any, Any] | None:
 
 def copy_json(value: JsonValue) -> JsonValue:
     """Copy a JSON value, without recursion."""
-    root = [value]
-    stack: list[Any] = [root]
+    if not isinstance(value, (dict, list)):
+        return value
+    copy = value.copy()
+    stack: list[Any] = [copy]
     while stack:
         node = stack.pop()
-        for key, child in list(node.items() if isinstance(node, dict) else enumerate(node)):
-            if isinstance(child, (dict, list)):
+        for key, child in node.items() if isinstance(node, dict) else enumerate(node):
+            if isinstance(child, (dict, list)):  # put in its own place: no key comes or goes
                 node[key] = child.copy()
                 stack.append(node[key])
-    return root[0]
+    return copy
