@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from replay.isolation import Exit, Gaps, Isolate, Level, Limits, Message, trusted
+from replay.isolation import Exit, Gaps, Isolate, Level, Limits, Message, trusted, window
 from replay.matching import Policies
 from replay.toolhost import GUARD, SEARCHED
 from tracekit.canonical import json_text
@@ -155,6 +155,7 @@ class Worker:
             self._asked.put({})
             thread.join(timeout=_LONGER_S + _GRACE_S)
 
+    @window
     def _serve(self) -> None:
         asked, came = self._asked, self._came
 

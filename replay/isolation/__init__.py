@@ -8,7 +8,7 @@ here behind the hook alone (`InProcess`).
 from __future__ import annotations
 
 from replay.isolation.gaps import NO_GAPS, Gaps, parse_folders, parse_host
-from replay.isolation.hook import Refused, trusted
+from replay.isolation.hook import Refused, trusted, window
 from replay.isolation.inprocess import InProcess
 from replay.isolation.kernel import kernel_available
 from replay.isolation.limits import Limits
@@ -38,4 +38,5 @@ __all__ = [
     "parse_folders",
     "parse_host",
     "trusted",
+    "window",
 ]

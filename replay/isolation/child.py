@@ -1,9 +1,10 @@
 """The child process: puts its walls up, imports the planner, then forks once for every run.
 
-The first process, the keeper, never runs the planner's code after its import. It forks, watches
-the run, ends it when a limit is passed, sweeps up what it left and says on a pipe of its own how it
-ended. A run that dies in the middle of a message therefore spoils neither the next run nor the
-keeper's word.
+The first process, the keeper, runs no planner after its import: signals whose handlers the modules
+installed wait, and what else they hung onto the interpreter stands behind the walls. The keeper
+forks, watches the run, ends it when a limit is passed, sweeps up what it left and says on a pipe of
+its own how it ended. A run that dies in the middle of a message therefore spoils neither the next
+run nor the keeper's word.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import gc
 import importlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -24,7 +26,7 @@ from typing import Any, NoReturn
 
 from replay.errortext import text_of, traceback_of
 from replay.isolation import hook, limits, proof, seal
-from replay.isolation.keeper import Watch, sweep
+from replay.isolation.keeper import Watch, hold_signals, sweep
 from replay.isolation.limits import Limits
 from replay.isolation.protocol import (
     Message,
@@ -67,6 +69,7 @@ class Keeper:
         self.imported = False
         self.host: Any = None
         self._runs = 0
+        self._mask: set[int] = set()
         self._printed = _redirect_output(self.scratch / "import-output")
 
     def main(self) -> None:
@@ -80,6 +83,7 @@ class Keeper:
         planner = self._import_planner(attempts)
         if planner is None:
             return
+        self._mask = hold_signals()
         findings = [message["finding"] for message in (*attempts.take(), *attempts.beyond())]
         ready = {"ready": planner, "findings": findings, "output": self._output()}
         self._say({**ready, "threads": _other_threads()})
@@ -154,16 +158,16 @@ class Keeper:
         self._runs += 1
         folder = self.scratch / f"run-{self._runs}"
         output, planner_output = os.pipe()
-        with hook.own_fork():
-            pid = os.fork()
+        hook.let_through("os.fork")
+        pid = os.fork()
         if pid == 0:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
             os.close(output)
             _Run(self, request, folder, planner_output).live_and_die()
         os.close(planner_output)
         watch = Watch(pid, output, self.requests, self.limits)
-        with hook.trusted():
-            ending = watch.until_end()
-            sweep()
+        ending = watch.until_end()
+        sweep()
         os.close(output)
         shutil.rmtree(folder, ignore_errors=True)
         self._say({"exited": ending})
@@ -232,8 +236,7 @@ class _Run:
         os.close(self._output)
         os.environ.update(make_places(self._folder))
         tempfile.tempdir = None
-        with hook.trusted():
-            limits.apply_to_run(self._keeper.limits)
+        limits.apply_to_run(self._keeper.limits)
         level = self._keeper.boot["level"]
         if level != "guard":
             hook.raise_wall(self._keeper._ground(), lambda _: None)

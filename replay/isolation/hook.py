@@ -14,9 +14,10 @@ import importlib
 import platform
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, TypeVar
 
 from replay.isolation import rules
 from replay.isolation.rules import Attempt, Ground
@@ -24,6 +25,7 @@ from tracekit.bodies import tool_on_stack
 from tracekit.guard import REFUSED
 
 Report = Callable[[dict[str, Any]], None]
+F = TypeVar("F", bound=Callable[..., Any])
 
 UNSEEN = (
     "data sent on sockets and written to files that were open before",
@@ -64,7 +66,6 @@ class _Switch:
     installed: bool = False
     ground: Ground | None = None
     report: Report | None = None
-    forking: int | None = None
     bodies_run: bool = False
     originals: tuple[tuple[Any, str, Any], ...] = ()
 
@@ -73,12 +74,18 @@ _switch = _Switch()
 
 
 class _Trust(threading.local):
-    """How many `trusted` blocks this thread is in."""
+    """What this thread may do that no planner may."""
 
     depth = 0
+    """How many `trusted` blocks it is in."""
+
+    once: tuple[str, CodeType] | None = None
+    """The event that `let_through` names, and the code that may cause it."""
 
 
 _trust = _Trust()
+_windows: dict[int, CodeType] = {}
+"""By identity, the code of functions at which what a `trusted` block may do begins."""
 
 
 def raise_wall(ground: Ground, report: Report) -> None:
@@ -116,8 +123,20 @@ def prepare() -> None:
     platform.processor()
 
 
+def window(function: F) -> F:
+    """Mark a function that opens `trusted` blocks, or is called in them as the replay's own."""
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        _windows[id(code)] = code
+    return function
+
+
 class trusted:  # noqa: N801  # reads as the statement that it opens
-    """Let this thread through for a while: the replay's own work in the planner's process."""
+    """Let the replay's own work in the planner's process through for a while, on this thread.
+
+    The planner's code can come in between: a finaliser, a signal handler, a trace function. So an
+    event is let through only if all that runs between it and the `window` is the replay's own.
+    """
 
     __slots__ = ()
 
@@ -128,14 +147,9 @@ class trusted:  # noqa: N801  # reads as the statement that it opens
         _trust.depth -= 1
 
 
-@contextlib.contextmanager
-def own_fork() -> Iterator[None]:
-    """Let this thread fork: the keeper of the runs does, the planner may not."""
-    _switch.forking = threading.get_ident()
-    try:
-        yield
-    finally:
-        _switch.forking = None
+def let_through(event: str) -> None:
+    """Let the one ``event`` through that the caller itself causes next, on this thread."""
+    _trust.once = event, sys._getframe(1).f_code
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
@@ -143,9 +157,7 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     if rule is None:
         return
     ground = _switch.ground
-    if ground is None or _trust.depth:
-        return
-    if event == "os.fork" and _switch.forking == threading.get_ident():
+    if ground is None or _is_own(event, sys._getframe(1)):
         return
     attempt = rule(ground, args)
     if attempt is None:
@@ -159,25 +171,40 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
         raise Refused(errno.EPERM, f"tracekit replay refused {event}: {attempt.what}")
 
 
+def _is_own(event: str, frame: FrameType) -> bool:
+    """Whether the replay itself does this, at the end of what runs in ``frame``."""
+    trust = _trust
+    if trust.once is not None and trust.once[0] == event and trust.once[1] is frame.f_code:
+        trust.once = None
+        return True
+    if not trust.depth:
+        return False
+    at: FrameType | None = frame
+    while at is not None and id(at.f_code) not in _windows:
+        if not rules.is_own(at.f_code):
+            return False
+        at = at.f_back
+    return at is not None
+
+
 def _tell(event: str, attempt: Attempt, tool: str | None) -> None:
     report = _switch.report
     if report is None:
         return
-    with trusted():
-        report(
-            {
-                "finding": {
-                    "kind": attempt.kind,
-                    "event": event,
-                    "what": attempt.what,
-                    "where": _where(),
-                    "refused": attempt.refused,
-                    "incidental": attempt.incidental,
-                    **({} if tool is None else {"tool": tool}),
-                    "wall": "process",
-                }
+    report(
+        {
+            "finding": {
+                "kind": attempt.kind,
+                "event": event,
+                "what": attempt.what,
+                "where": _where(),
+                "refused": attempt.refused,
+                "incidental": attempt.incidental,
+                **({} if tool is None else {"tool": tool}),
+                "wall": "process",
             }
-        )
+        }
+    )
 
 
 def _where() -> str:

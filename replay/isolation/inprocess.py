@@ -108,7 +108,7 @@ class InProcess:
             ReplayInProgress: another replay runs in this process.
         """
         with _exclusive(), self._surroundings() as scratch:
-            channel = _LocalChannel(handle)
+            channel = _LocalChannel(hook.window(handle))
             if self._level == "process":
                 writable = (scratch, *self._writable)
                 hook.raise_wall(Ground(writable), channel.note)
@@ -166,12 +166,14 @@ class _LocalChannel:
         self._notes = Notes()
         self._error: BaseException | None = None
 
+    @hook.window
     def ask(self, message: Message) -> Message:
         """Return the answer to ``message``."""
         with self._lock, hook.trusted():
             self._flush()
             return self._deliver(message) or {}
 
+    @hook.window
     def tell(self, message: Message) -> None:
         """Hand over ``message``."""
         with self._lock, hook.trusted():

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from replay.isolation.hook import let_through
 from replay.isolation.limits import Limits, resident_mb
 
 _TICK_MS = 50
@@ -68,6 +69,7 @@ class Watch:
     def _stop(self, reason: str) -> None:
         self._stopped = reason
         with suppress(ProcessLookupError):
+            let_through("os.kill")
             os.kill(self._pid, signal.SIGKILL)
 
     def _listen(self) -> bool:
@@ -92,6 +94,16 @@ class Watch:
         }
 
 
+def hold_signals() -> set[int]:
+    """Let signals with handlers of the planner's modules wait; return the mask from before.
+
+    What waits here is not inherited: a run that takes the mask back gets its own signals alone.
+    """
+    handlers = ((number, signal.getsignal(number)) for number in signal.valid_signals())
+    theirs = {n for n, at in handlers if callable(at) and at is not signal.default_int_handler}
+    return signal.pthread_sigmask(signal.SIG_BLOCK, theirs)
+
+
 def sweep() -> None:
     """End every process that the run left behind; they came to this one when it died."""
     while True:
@@ -102,6 +114,7 @@ def sweep() -> None:
             return
         for pid in _children():
             with suppress(ProcessLookupError, PermissionError):
+                let_through("os.kill")
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_DYING_MS / 1000)
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from replay.isolation.hook import let_through
 from tracekit.errors import UsageError
 
 _MB = 1024 * 1024
@@ -100,4 +101,5 @@ def _lower(kind: int, value: int, *, above: int = 0) -> None:
     if hard != resource.RLIM_INFINITY:
         soft, top = min(soft, hard), min(top, hard)
     with contextlib.suppress(OSError, ValueError):  # a system without this limit has the others
+        let_through("resource.setrlimit")
         resource.setrlimit(kind, (soft, top))

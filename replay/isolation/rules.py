@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, Literal
+
+import tracekit
 
 Kind = Literal["network", "process", "native", "signal", "file", "system", "tool"]
 
@@ -62,8 +66,28 @@ def is_machinery(filename: str) -> bool:
     return filename.startswith((_STDLIB, _OURS))
 
 
+def is_own(code: CodeType) -> bool:
+    """Tell whether code belongs to the replay or to what it calls, and is no finaliser.
+
+    Finalisers run wherever an object happens to die: whoever stands on the stack has not called
+    them. Those of the standard library do the bidding of whoever made the object.
+    """
+    name = code.co_filename
+    if code.co_name == "__del__" or name == _FINALISERS:
+        return False
+    if name.startswith(_PACKAGES):
+        return True
+    if "site-packages" in name or "dist-packages" in name:
+        return any(f"-packages{os.sep}{library}{os.sep}" in name for library in _LIBRARIES)
+    return name.startswith((_STDLIB, "<frozen "))
+
+
 _STDLIB = os.path.dirname(os.__file__) + os.sep
 _OURS = os.path.dirname(__file__) + os.sep
+_PACKAGES = tuple(os.path.dirname(at) + os.sep for at in (_OURS[:-1], tracekit.__file__))
+_FINALISERS = weakref.__file__
+_LIBRARIES = ("duckdb", "numpy", "opentelemetry", "pyarrow", "pydantic", "rapidfuzz", "sandlock")
+"""What the replay's own side calls, of other people's Python code."""
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -57,6 +57,39 @@ def test_what_one_run_leaves_in_a_module_the_next_does_not_find(start: Start, le
     assert len({imported for _, _, imported in found}) == 1
 
 
+@both
+def test_a_signal_handler_of_a_module_runs_in_its_runs_and_not_between_them(
+    start: Start, level: Level, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    beats = tmp_path_factory.mktemp("beats")
+    with start(
+        f"""
+        import os, signal
+
+        heard = []
+
+        def beat(number, frame):
+            heard.append(number)
+            try:
+                open({str(beats / "file")!r}, "a").write("x")
+            except PermissionError:
+                heard.append("refused")
+
+        signal.signal(signal.SIGCHLD, beat)
+        signal.signal(signal.SIGALRM, beat)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+
+        def go(request, channel):
+            before = [n for n in heard if n == signal.SIGCHLD]
+            signal.raise_signal(signal.SIGCHLD)
+            return before, heard[-2:]
+        """,
+        level=level,
+    ) as isolate:
+        assert values(isolate) == [[[], [17, "refused"]]] * 3
+    assert list(beats.iterdir()) == []
+
+
 THREADED = """
     import os
     import queue

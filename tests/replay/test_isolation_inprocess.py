@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -117,6 +122,72 @@ def test_the_parents_own_work_is_let_through(tmp_path: Path) -> None:
 
     assert run(lambda request, channel: channel.ask({}), handle).result == {"value": {}}
     assert (tmp_path / "tape").read_text() == "recorded"
+
+
+class _Dying:
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self.act, self.me = act, self  # a cycle: it dies when garbage is collected
+
+    def __del__(self) -> None:
+        with suppress(PermissionError):
+            self.act()
+
+
+def _in_del(act: Callable[[], Any], victim: Path) -> None:
+    _Dying(act)
+
+
+def _in_finalize(act: Callable[[], Any], victim: Path) -> None:
+    dying = _Dying(lambda: None)
+    weakref.finalize(dying, os.unlink, victim)  # no code but the interpreter's
+
+
+def _in_signal(act: Callable[[], Any], victim: Path) -> None:
+    signal.signal(signal.SIGUSR1, lambda *_: _Dying(act))
+
+
+def _in_profile(act: Callable[[], Any], victim: Path) -> None:
+    def profile(frame: FrameType, *_: Any) -> None:
+        if frame.f_code.co_name == "handle":
+            sys.setprofile(None)
+            with suppress(PermissionError):
+                act()
+
+    sys.setprofile(profile)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("arrange", [_in_del, _in_finalize, _in_signal, _in_profile])
+def test_what_comes_in_between_while_an_answer_is_made_is_the_planners(
+    tmp_path: Path, arrange: Callable[[Callable[[], Any], Path], None]
+) -> None:
+    (tmp_path / "file").write_text("untouched")
+    found: list[dict[str, Any]] = []
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+    def handle(message: dict[str, Any]) -> dict[str, Any]:
+        if "finding" in message:
+            found.append(message["finding"])
+            return {}
+        (tmp_path / "tape").write_text("recorded")
+        signal.raise_signal(signal.SIGUSR1)
+        gc.collect()
+        return {}
+
+    def planner(request: dict[str, Any], channel: Any) -> None:
+        arrange(lambda: (tmp_path / "file").write_text("changed"), tmp_path / "file")
+        channel.ask({})
+        channel.tell({})
+
+    try:
+        assert run(planner, handle).kind == "done"
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert (tmp_path / "file").read_text() == "untouched"
+    assert (tmp_path / "tape").read_text() == "recorded"
+    assert {(finding["what"], finding["refused"]) for finding in found} == {
+        (str(tmp_path / "file"), True)
+    }
 
 
 def test_scratch_and_the_folders_given_may_be_written(tmp_path: Path) -> None:
