@@ -87,7 +87,7 @@ class Journal:
         self._left: list[JournalFile] = []
         """Files that are to be closed, once nobody waits for the disk to have them."""
         self._appended = self._synced = 0
-        self._look_at_ns = self._few = 0
+        self._looked_ns = self._look_at_ns = self._few = 0
         """So many more facts may be appended quickly: to a file that was there a moment ago."""
         self._numbers = itertools.count()
         host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:40] or "host"
@@ -147,7 +147,8 @@ class Journal:
     def append(self, line: bytes, at_ns: int, blobs: Sequence[Blob]) -> None:
         """Append the line of a step that began or ended at ``at_ns``; else as ``write``."""
         with self._lock:
-            if self._few > 0 and at_ns < self._look_at_ns and not self._busy:
+            recent = self._looked_ns <= at_ns < self._look_at_ns
+            if recent and self._few > 0 and not self._busy:
                 self._few -= 1
                 self._put(line, blobs, 1)
                 if self._file is not None and self._file.size >= self._max_bytes:
@@ -167,7 +168,8 @@ class Journal:
                 self._depth -= 1
             if self._durability == "os":
                 if not self._busy:
-                    self._look_at_ns, self._few = at_ns + self._look_ns, _FEW
+                    self._looked_ns, self._few = at_ns, _FEW
+                    self._look_at_ns = at_ns + self._look_ns
                 return
             # Inside another append, another thread may wait for the disk and for our lock.
             nested, appended = self._depth > 0, self._appended
@@ -225,7 +227,7 @@ class Journal:
             file = self._create(self._part)
             self._file, self._part = file, file.part
         try:
-            file.put(line, blobs, count)
+            file.write(line, blobs, count)
         except OSError as error:
             if error.errno != errno.EBADF or file.look() != "closed":
                 raise
@@ -281,7 +283,7 @@ class Journal:
     def _follow(self, file: JournalFile) -> JournalFile:
         following = self._create(self._part + 1)
         try:
-            following.write(b"")
+            following.write(b"", (), 0)
             if self._durability == "disk":
                 os.fdatasync(file.fd)
                 self._synced = self._appended

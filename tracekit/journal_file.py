@@ -64,33 +64,21 @@ class JournalFile:
             _undo(path)
             raise
 
-    def put(self, line: bytes, blobs: Sequence[Blob], count: int) -> None:
+    def write(self, line: bytes, blobs: Sequence[Blob], count: int) -> None:
         """Append the lines of ``count`` facts behind those of ``blobs`` that it does not hold yet.
 
+        Whole lines, and all of them or nothing.
+
         Raises:
-            OSError: as ``write``.
+            OSError: there is no room, say.
         """
         kept, data = self.kept, line
         for blob in blobs:
             if blob[0] not in kept:
                 data = blob_line(blob) + data
-        self.write(data)
-        if data is not line:
-            for blob in blobs:
-                kept.add(blob[0])
-        self.facts += count
-
-    def write(self, data: bytes) -> None:
-        """Append whole lines, all of them or nothing.
-
-        Raises:
-            OSError: there is no room, say.
-        """
-        if self._room_at is None:
-            head = self._header[:-1]
-            data = head + b" " * _RESERVE + b"\n" + data
-        if self._torn:
-            data = b"\n" + data
+        held = data is line
+        if self._room_at is None or self._torn:
+            data = self._opening() + data
         done = 0
         try:
             done = os.write(self.fd, data)
@@ -108,6 +96,17 @@ class JournalFile:
             self.size -= _RESERVE
         self.size += done
         self._torn = done < len(data)
+        if not held:
+            for blob in blobs:
+                kept.add(blob[0])
+        self.facts += count
+
+    def _opening(self) -> bytes:
+        """What has to stand before the next line: the end of a torn one, and the first line."""
+        end = b"\n" if self._torn else b""
+        return (
+            end if self._room_at is not None else end + self._header[:-1] + b" " * _RESERVE + b"\n"
+        )
 
     def _take_back(self, done: int) -> None:
         """Leave nothing of what was not written; and nothing may run into what comes next."""

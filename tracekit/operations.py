@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -93,9 +93,10 @@ class Operation:
 _current: ContextVar[Operation | None] = ContextVar("tracekit_operation", default=None)
 
 
-def current() -> Operation | None:
-    """The operation under way in this context, if any."""
-    return _current.get()
+current: Callable[[], Operation | None] = _current.get
+"""The operation under way in this context, if any."""
+enter: Callable[[Operation], Token[Operation | None]] = _current.set
+"""Make an operation current in this context until ``leave``."""
 
 
 @contextmanager
@@ -141,11 +142,6 @@ def new_run(kind: Kind, parent: Operation | None, run_id: str | None) -> RunScop
         made = chosen or conditions.new_run_id()
         return RunScope(made, caller.trace_id, called_by=caller.run_id)
     return RunScope(joined, caller.trace_id, called_from=caller.span_id)
-
-
-def enter(operation: Operation) -> Token[Operation | None]:
-    """Make ``operation`` current in this context until ``leave``."""
-    return _current.set(operation)
 
 
 def leave(token: Token[Operation | None]) -> bool:

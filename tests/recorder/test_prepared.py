@@ -6,9 +6,11 @@ import asyncio
 import errno
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ from tracekit.journal_reading import read_journal
 from tracekit.keeping import Keeper
 from tracekit.limits import Limits
 from tracekit.recorder import Recorder
+from tracekit.redact import Redactor, Rules, UnkeyedTagger
 from tracekit.sink import MemorySink
 
 PLAIN = st.recursive(
@@ -228,3 +231,25 @@ def _blob(folder: Path, fact: Any) -> bytes:
         read_journal(path).blobs.get(fact.observation.blob) for path in folder.glob("*.jsonl")
     )
     return next(blob.data for blob in blobs if blob is not None)
+
+
+def test_a_simple_call_passes_through_few_functions_of_ours(tmp_path: Path) -> None:
+    entered: list[str] = []
+    ours = str(Path(tracekit.__file__).parent)
+
+    def count(frame: FrameType, event: str, _said: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(ours):
+            entered.append(frame.f_code.co_qualname)
+
+    own = Recorder(Journal(tmp_path), Redactor(Rules(builtin=False), UnkeyedTagger()))
+    still = Conditions.seeded(START, 0)  # so that the file was there a moment ago
+    with conditions.use(still), recording_to(own), tracekit.run():
+        for n in range(3):
+            _look(n)
+        profile = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            _look(5)
+        finally:
+            sys.setprofile(profile)
+    assert len(entered) <= 52, "\n".join(entered)

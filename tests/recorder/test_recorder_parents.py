@@ -346,11 +346,11 @@ def test_garbage_collected_in_the_middle_of_a_write_a_generator_ends_its_step(
     armed: list[bool] = []
     write = JournalFile.write
 
-    def collecting(file: JournalFile, data: bytes) -> None:
+    def collecting(file: JournalFile, *said: Any) -> None:
         if armed:
             armed.clear()
             gc.collect()
-        write(file, data)
+        write(file, *said)
 
     monkeypatch.setattr(JournalFile, "write", collecting)
     journal = Journal(tmp_path)
