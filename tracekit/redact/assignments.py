@@ -17,7 +17,7 @@ from tracekit.redact.placeholders import SECRET
 from tracekit.redact.places import BEHIND, SIGNS, is_long
 from tracekit.redact.signs import ANY_WORD
 
-NAME_PARTS = (
+NAME_PARTS: tuple[bytes, ...] = (
     b"pass", b"pwd", b"secret", b"token", b"key", b"authorization", b"cookie", b"credential",
     b"cvv", b"cvc", b"ssn", b"otp", b"jwt",
 )  # fmt: skip
@@ -104,15 +104,21 @@ def names_secret(look: Look) -> bool:
 def _starts(look: Look) -> list[int]:
     """Return where a part of a name of a secret stands; in long texts, with a sign behind it."""
     low = look.low
-    if is_long(look.text):
+    places, parts = [(0, len(low))], NAME_PARTS
+    if is_long(low):
         places = look.pieces(_SIGN)
         said = b"\n".join([low[begin : end + BEHIND] for begin, end in places])
-        parts = [part for part in NAME_PARTS if part in said]
-        found = [at for place in places for part in parts for at in _all(low, part, *place)]
-    else:
-        parts = [part for part in NAME_PARTS if part in low]
-        found = [at for part in parts for at in _all(low, part, 0, len(low))]
-    return sorted(found)
+        parts = tuple(part for part in NAME_PARTS if part in said)
+    found = []
+    for begin, end in places:
+        for part in parts:
+            size = len(part)
+            position = low.find(part, begin, end + size - 1)
+            while position >= 0:
+                found.append(position)
+                position = low.find(part, position + size, end + size - 1)
+    found.sort()
+    return found
 
 
 def _assigns(low: bytes) -> bool:
@@ -126,14 +132,6 @@ def _names_variable(value: str) -> bool:
     if holder:
         return holder.partition(".")[0] in _HOLDERS or name_class(name) is not None
     return value.islower() and "_" in value and name_class(value) is not None
-
-
-def _all(text: bytes, part: bytes, begin: int, end: int) -> Iterator[int]:
-    """Yield where ``part`` begins in a piece of the text."""
-    position = text.find(part, begin, end + len(part) - 1)
-    while position >= 0:
-        yield position
-        position = text.find(part, position + len(part), end + len(part) - 1)
 
 
 def _name_before(text: str, end: int) -> str:

@@ -60,7 +60,7 @@ class Prefilter:
         contents = plain.contents()
         if contents is None:  # it has changed since it was written
             return False
-        if _is_one_text(contents.texts, len(plain.data)):
+        if is_long(plain.data) and _is_one_text(contents.texts, len(plain.data)):
             return False
         parts = [contents]
         joined = "\n".join(contents.texts)
