@@ -8,6 +8,7 @@ from replay.case import Case, ModelScript, Reply, Source
 from replay.case.schema import same
 from replay.declared import relevant, shape_of
 from replay.distill.draft import Draft, draft_of
+from replay.replayer import importable
 from tracekit.errors import DistillError
 from tracekit.trajectory import Trajectory
 
@@ -97,3 +98,8 @@ def _replies(record: Trajectory) -> tuple[Reply, ...]:
         for model in record.model_calls
         if model.covered_by is None and model.reply.state == "captured"
     )
+
+
+def spec(planner: str | object) -> str | None:
+    """Write a planner as ``MOD:OBJ``; None where it cannot be imported."""
+    return planner if isinstance(planner, str) else importable(planner)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from replay.distill.draft import Draft
 from replay.distill.judge import Judge, key_of
 from replay.distill.order import final_layers
-from replay.distill.outcome import DistillResult, proved
+from replay.distill.outcome import DistillResult, Extent, proved
 from replay.distill.passes import Proof
 
 _LONGEST = 64
@@ -41,9 +41,24 @@ def comments_on(best: Draft, proofs: Sequence[Proof], judge: Judge) -> dict[tupl
     return comments
 
 
+def extent_of(draft: Draft) -> Extent:
+    """How much a planner is shown of a draft."""
+    case = draft.case
+    return Extent(len(case.observations), draft.shown, len(case.script))
+
+
 def count_parts(best: Draft, proofs: Sequence[Proof]) -> int:
     """How many different things were left out; a text of one sentence is a line as well."""
-    return len({_candidate(best, proof) for proof in proofs})
+    return len(left_out(best, proofs))
+
+
+def left_out(best: Draft, proofs: Sequence[Proof]) -> dict[str, tuple[Draft, str]]:
+    """What is left without each part, by its key, and what a reader calls the part."""
+    found: dict[str, tuple[Draft, str]] = {}
+    for proof in proofs:
+        less = _without(best, proof)
+        found[key_of(less)] = less, proof.label
+    return found
 
 
 def _comment(number: int, effect: str | None) -> str:
@@ -55,12 +70,12 @@ def _comment(number: int, effect: str | None) -> str:
 
 
 def _effect(best: Draft, proof: Proof, judge: Judge) -> str | None:
-    return judge.notes.get(_candidate(best, proof))
+    return judge.notes.get(key_of(_without(best, proof)))
 
 
-def _candidate(best: Draft, proof: Proof) -> str:
+def _without(best: Draft, proof: Proof) -> Draft:
     layer = next(layer for layer in final_layers(()) if layer.name == proof.layer)
-    return key_of(layer.without(best, [proof.part]))
+    return layer.without(best, [proof.part])
 
 
 def with_short_ids(draft: Draft) -> tuple[Draft, dict[str, str]]:

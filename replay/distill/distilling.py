@@ -10,8 +10,8 @@ from typing import Literal
 
 from replay.case import Case, Expected
 from replay.caserun import CaseResult, CaseRunner
-from replay.distill.beginning import check_reference, source_of, whole_run
-from replay.distill.describing import comments_on, count_parts, notes_on, with_short_ids
+from replay.distill.beginning import check_reference, source_of, spec, whole_run
+from replay.distill.describing import comments_on, count_parts, extent_of, notes_on, with_short_ids
 from replay.distill.draft import Draft
 from replay.distill.emission import (
     Comments,
@@ -21,9 +21,10 @@ from replay.distill.emission import (
     slug,
     write_new,
 )
+from replay.distill.interrupting import hearing
 from replay.distill.judge import Judge, Target, key_of, offending_call, seen_before, shown_to
 from replay.distill.meaning import meaning_of
-from replay.distill.outcome import DistillResult, Extent
+from replay.distill.outcome import DistillResult
 from replay.distill.passing import passing_script
 from replay.distill.problem import Budget
 from replay.distill.proof import check_it_means_something, script_of
@@ -36,7 +37,7 @@ from replay.distill.sitting import Sitting, question_of, sitting
 from replay.distill.sprt import Noise
 from replay.distill.steadiness import RATE_TRIES, proven, steadiness
 from replay.oracles import OracleFinding
-from replay.replayer import ReplayOptions, check_replayable, importable
+from replay.replayer import ReplayOptions, check_replayable
 from tracekit import conditions
 from tracekit.configuration import store_path
 from tracekit.errors import DistillError
@@ -161,36 +162,47 @@ class _Work:
 
     def distilled(self, progress: Progress | None) -> DistillResult:
         began = conditions.monotonic_ns()
-        with self._runners() as (failing, fixed):
-            check_replayable(self.record, deciding=failing.deciding)
-            start, remarks = whole_run(
-                self.record,
-                deciding=failing.deciding,
-                model=self.options.model,
-                script=self.options.script,
+        with ExitStack() as listening:
+            with self._runners() as (failing, fixed):
+                start, judge = self._begun(failing, fixed)
+                heard = listening.enter_context(hearing())
+                with self._sitting(start, judge) as beside:
+                    reduction = reduce_draft(
+                        start,
+                        judge,
+                        offending=self._offending,
+                        budget=self.options.budget,
+                        progress=progress,
+                        helpers=beside.helpers,
+                        answers=beside.answers,
+                        noise=self._noise,
+                        heard=heard,
+                    )
+            self.runs += judge.runs + beside.runs
+            self.remarks += reduction.remarks
+            told = heard.finished(lambda: self._told(start, reduction, judge, beside.answers))
+            seconds = (conditions.monotonic_ns() - began) / 1e9
+            with heard.writing():
+                told = replace(told, seconds=seconds, asked_to_end=heard.name)
+                return self._written(told, comments_on(reduction.best, reduction.proofs, judge))
+
+    def _begun(self, failing: CaseRunner, fixed: CaseRunner | None) -> tuple[Draft, Judge]:
+        """Find the failure on the whole run."""
+        check_replayable(self.record, deciding=failing.deciding)
+        start, remarks = whole_run(
+            self.record,
+            deciding=failing.deciding,
+            model=self.options.model,
+            script=self.options.script,
+        )
+        self.remarks += remarks
+        start, judge = self._judge(start, failing, fixed)
+        if not judge(start):
+            raise DistillError(
+                f"the whole run is no case: {judge.notes[key_of(start)]}",
+                hint="see what the planners do with: tracekit replay",
             )
-            self.remarks += remarks
-            start, judge = self._judge(start, failing, fixed)
-            if not judge(start):
-                raise DistillError(
-                    f"the whole run is no case: {judge.notes[key_of(start)]}",
-                    hint="see what the planners do with: tracekit replay",
-                )
-            with self._sitting(start, judge) as beside:
-                reduction = reduce_draft(
-                    start,
-                    judge,
-                    offending=self._offending,
-                    budget=self.options.budget,
-                    progress=progress,
-                    helpers=beside.helpers,
-                    answers=beside.answers,
-                    noise=self._noise,
-                )
-        self.runs += judge.runs + beside.runs
-        told = self._told(start, reduction, judge, beside.answers)
-        told = replace(told, seconds=(conditions.monotonic_ns() - began) / 1e9)
-        return self._written(told, comments_on(reduction.best, reduction.proofs, judge))
+        return start, judge
 
     def _told(
         self, start: Draft, reduction: Reduction, judge: Judge, answers: AnswerFile | None
@@ -205,8 +217,8 @@ class _Work:
             planner=judge.failing.planner_name,
             fixed=judge.fixed.planner_name if judge.fixed else None,
             failure=failure,
-            before=_extent(start),
-            after=_extent(reduction.best),
+            before=extent_of(start),
+            after=extent_of(reduction.best),
             calls=reduction.calls,
             cached=reduction.cached,
             runs=self.runs,
@@ -214,7 +226,7 @@ class _Work:
             minimal=reduction.stopped is None,
             tried=count_parts(reduction.best, reduction.proofs),
             stopped=reduction.stopped,
-            remarks=tuple(self.remarks),
+            remarks=tuple(dict.fromkeys(self.remarks)),
         )
 
     def _written(self, told: DistillResult, comments: Comments) -> DistillResult:
@@ -385,13 +397,3 @@ class _Work:
         }
         data = best.case.model_copy(update=fields).as_data()
         return Case.model_validate(data)
-
-
-def _extent(draft: Draft) -> Extent:
-    case = draft.case
-    return Extent(len(case.observations), draft.shown, len(case.script))
-
-
-def spec(planner: str | object) -> str | None:
-    """Write a planner as ``MOD:OBJ``; None where it cannot be imported."""
-    return planner if isinstance(planner, str) else importable(planner)

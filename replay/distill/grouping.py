@@ -15,8 +15,8 @@ from typing import Any
 
 from replay.case import SUFFIX, Reason, read_case
 from replay.caserun import CaseRunner
-from replay.distill.beginning import whole_run
-from replay.distill.distilling import DistillOptions, distill_record, spec
+from replay.distill.beginning import spec, whole_run
+from replay.distill.distilling import DistillOptions, distill_record
 from replay.distill.meaning import meaning_of
 from replay.distill.outcome import TERMINATED, DistillResult
 from replay.oracles import OracleFinding

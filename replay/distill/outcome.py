@@ -60,12 +60,14 @@ class DistillResult:
     """Parts that were left out one by one at the end, in vain."""
     stopped: str | None = None
     """Why the reduction ended early, if it did."""
+    asked_to_end: str | None = None
+    """What came from outside, if anything did; also where the reduction was through already."""
     remarks: tuple[str, ...] = ()
 
     @property
     def terminated(self) -> bool:
         """Whether somebody asked the process to end."""
-        return self.stopped == TERMINATED
+        return TERMINATED in (self.stopped, self.asked_to_end)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON; ``format`` names the version of its shape."""

@@ -81,6 +81,8 @@ class Problem(Generic[T]):
         """How often the question was really asked."""
         self.cached = 0
         """How often the answer was known."""
+        self.checks = 0
+        """How often an answer of an earlier sitting was put to the test."""
         self._fails = fails
         self._size = size
         self._key = key
@@ -170,6 +172,19 @@ class Problem(Generic[T]):
             self._progress(self)
         return answer
 
+    def afresh(self, candidate: T) -> bool:
+        """Ask about ``candidate`` without taking or keeping an answer: a check, and no candidate.
+
+        Raises:
+            Spent: the budget does not allow it.
+        """
+        self._check_budget()
+        self.checks += 1
+        answer = self._fails(candidate)
+        if self._progress is not None:
+            self._progress(self)
+        return answer
+
     def take(self, candidate: T) -> None:
         """Make ``candidate`` the best, which was sampled often enough."""
         self.best = candidate
@@ -200,7 +215,7 @@ class Problem(Generic[T]):
 
     def _check_budget(self) -> None:
         calls, seconds, usd = self._budget.calls, self._budget.seconds, self._budget.usd
-        if calls is not None and self.calls >= calls:
+        if calls is not None and self.calls + self.checks >= calls:
             raise Spent(f"{calls} {'candidate was' if calls == 1 else 'candidates were'} allowed")
         if seconds is not None and self._clock and not self._clock() - self._began < seconds:
             raise Spent(f"{seconds:g} seconds were allowed")

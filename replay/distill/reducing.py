@@ -1,35 +1,32 @@
 """The reduction itself: shrinks a draft until it is proved minimal, the budget ends, or the user.
 
-The key that interrupts goes to the planner's processes as well, which may be gone before this one
-hears of it; so it is noted when it comes, and what goes wrong from then on is taken as its work. A
-request to terminate, as of ``timeout`` or of a build that is stopped, is an interruption too.
+What goes wrong after an interruption has come is taken as its work.
 """
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from types import FrameType
+from functools import partial
 
+from replay.distill.describing import left_out
 from replay.distill.draft import Draft
+from replay.distill.interrupting import INTERRUPTED, Heard
 from replay.distill.judge import Judge, key_of
 from replay.distill.noisy import reduce_in_doubt
 from replay.distill.order import all_layers, final_layers
-from replay.distill.outcome import TERMINATED
 from replay.distill.parallel import Ahead
 from replay.distill.passes import Proof, reduce
 from replay.distill.problem import Budget, Problem, Spent
 from replay.distill.provenance import slices
-from replay.distill.remembering import AnswerFile, JudgeAnswers
-from replay.distill.sprt import Noise, Undecided
+from replay.distill.remembering import AnswerFile, JudgeAnswers, needless_now
+from replay.distill.sprt import Evidence, Noise, Undecided
+from replay.distill.steadiness import ERROR
 from tracekit import conditions
+from tracekit.numerals import counted
 
 Progress = Callable[[Problem[Draft]], None]
-_INTERRUPTED = "it was interrupted"
-_FROM_OUTSIDE = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -45,6 +42,17 @@ class Reduction:
     cached: int
     wasted: int = 0
     """Candidates that were tried ahead by other workers, and that nobody asked for."""
+    checks: int = 0
+    """Answers of earlier sittings that were put to the test."""
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader should know of it."""
+        said = (
+            "earlier sittings answered a part of it; what shows that it is minimal was asked "
+            f"afresh: {counted(self.checks, 'run')}"
+        )
+        return [said] if self.checks and self.stopped is None else []
 
 
 def reduce_draft(
@@ -57,6 +65,7 @@ def reduce_draft(
     helpers: Sequence[Judge] = (),
     answers: AnswerFile | None = None,
     noise: Noise | None = None,
+    heard: Heard,
 ) -> Reduction:
     """Shrink ``start``, which the judge accepts.
 
@@ -69,24 +78,46 @@ def reduce_draft(
         helpers: Judges ``beside`` this one, which try ahead what may be asked next.
         answers: Where answers are kept, and those of earlier sittings are.
         noise: How often an answer is wrong, for a planner that fails only sometimes.
+        heard: Hears of interruptions.
+
+    Raises:
+        DistillError: answers of earlier sittings do not hold any more.
     """
     judges = (judge, *helpers)
-    with _interruptions(progress) as (interruption, note), ExitStack() as stack:
+
+    def note(one: Problem[Draft]) -> None:
+        if progress is not None:
+            progress(one)
+        if heard.name is not None:
+            raise KeyboardInterrupt
+
+    with ExitStack() as stack:
         ahead = stack.enter_context(Ahead(judges)) if helpers and noise is None else None
         problem = _problem(start, judges, budget, note, answers, ahead)
         proofs: tuple[Proof, ...] = ()
         stopped: str | None = None
         try:
-            proofs = _shrunk(problem, judge, offending, noise)
+            with heard.searching():
+                proofs = _shrunk(problem, judge, offending, noise)
+                if answers is not None:
+                    _check_old(problem, proofs, answers, noise)
         except (Spent, Undecided) as ended:
             stopped = str(ended)
         except KeyboardInterrupt:
-            stopped = interruption.name or _INTERRUPTED
+            stopped = heard.name or INTERRUPTED
         except Exception:
-            if interruption.name is None:
+            if heard.name is None:
                 raise
-            stopped = interruption.name
-    return Reduction(problem.best, proofs, stopped, problem.calls, problem.cached, problem.wasted)
+            stopped = heard.name
+    return Reduction(
+        problem.best,
+        proofs if stopped is None else (),
+        stopped,
+        problem.calls,
+        problem.cached,
+        problem.wasted,
+        problem.checks,
+    )
 
 
 def _problem(
@@ -124,37 +155,20 @@ def _shrunk(
     return reduce(problem, all_layers(problem.best, flow.needles), singly)
 
 
-@dataclass
-class _Interruption:
-    """What came from outside, if anything did."""
+def _check_old(
+    problem: Problem[Draft], proofs: Sequence[Proof], answers: AnswerFile, noise: Noise | None
+) -> None:
+    """Ask again what the proof takes from earlier sittings: nothing but now shows what holds now.
 
-    name: str | None = None
-
-
-@contextmanager
-def _interruptions(progress: Progress | None) -> Iterator[tuple[_Interruption, Progress]]:
-    """Note when the user interrupts; elsewhere than in the main thread nobody can."""
-    noted = _Interruption()
-
-    def tell(problem: Problem[Draft]) -> None:
-        if progress is not None:
-            progress(problem)
-        if noted.name is not None:
-            raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield noted, tell
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGTERM and noted.name == TERMINATED:
-            return  # `timeout` asks twice: the process, and its group
-        noted.name = TERMINATED if number == signal.SIGTERM else _INTERRUPTED
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in _FROM_OUTSIDE}
-    try:
-        yield noted, tell
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    What answers rest on may have changed where nobody sees it, as in a file that a planner reads.
+    """
+    for key, (candidate, label) in left_out(problem.best, proofs).items():
+        if not answers.is_old(key):
+            continue
+        if noise is None:
+            fails = problem.afresh(candidate)
+        else:
+            again = partial(problem.afresh, candidate)
+            fails = Evidence(noise).decide(key, again, error=ERROR / len(proofs))
+        if fails:
+            raise needless_now(answers, label)

@@ -2,9 +2,10 @@
 
 A line is written whole before anything is built on the answer, so that a kill loses at most the one
 that is being asked for; a line that was cut short is taken off when the file is opened again. The
-file belongs to one question, which its first line names: another planner, other code or another run
-is another question, and its answers are not taken. It survives the process, not the machine:
-nothing waits for the disk.
+file belongs to one question, which its first line names: another planner, other code, another
+environment or another run is another question, and its answers are not taken. A file that does not
+begin as ours does is never touched. Ours survives the process, not the machine: nothing waits for
+the disk.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from tracekit.canonical import JsonValue, json_text, parse_json
 from tracekit.errors import DistillError, InvalidJson
 
 FORMAT = "tracekit/answers/v1"
+_FIRST = 4096
+"""Bytes within which the first line of such a file ends."""
 
 
 class AnswerFile:
@@ -39,6 +42,9 @@ class AnswerFile:
         self.remembered = 0
         """How many answers were there when it was opened."""
         self._answers: dict[tuple[str, int], Mapping[str, JsonValue]] = {}
+        self._old: frozenset[tuple[str, int]] = frozenset()
+        if path.exists() and not path.is_file():
+            raise DistillError(f"{path} is no regular file: answers cannot be kept in it")
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             self._open(question)
@@ -49,6 +55,10 @@ class AnswerFile:
     def get(self, key: str, asked: int = 0) -> Mapping[str, JsonValue] | None:
         """What was answered to ``key`` when it was asked for the ``asked``-th time, from 0."""
         return self._answers.get((key, asked))
+
+    def is_old(self, key: str) -> bool:
+        """Whether the first answer to ``key`` was given in an earlier sitting."""
+        return (key, 0) in self._old
 
     def keep(self, key: str, asked: int, answer: Mapping[str, JsonValue]) -> None:
         """Write an answer down."""
@@ -78,30 +88,55 @@ class AnswerFile:
                 f"{self.path} is in use by another distillation",
                 hint="wait for it, or name another file",
             ) from error
+        header = {"format": FORMAT, "question": question}
+        whole = self._whole(json_text(dict(header)).encode())
+        lines = [self._read(line) for line in whole.splitlines()]
+        if not lines:
+            self._write(header)
+            return
+        if lines[0].get("question") != question:
+            raise DistillError(
+                f"{self.path} holds the answers to another question",
+                hint="another run, failure, planner, code or environment of it; remove the file "
+                "to begin anew",
+            )
+        for line in lines[1:]:
+            key, asked = line.get("key"), line.get("asked")
+            if not (isinstance(key, str) and isinstance(asked, int) and "fails" in line):
+                raise self._strange()
+            self._answers[key, asked] = line
+        self.remembered = len(self._answers)
+        self._old = frozenset(self._answers)
+
+    def _whole(self, header: bytes) -> bytes:
+        """Read the lines that were written whole, and take off what was cut short.
+
+        A file that does not begin as one of ours is left as it is.
+        """
+        first, end, _ = os.pread(self._fd, _FIRST, 0).partition(b"\n")
+        if not end and header.startswith(first):  # cut short before there was any answer
+            os.ftruncate(self._fd, 0)
+            return b""
+        if not end or self._read(first).get("format") != FORMAT:
+            raise self._strange()
         data = self.path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
             os.ftruncate(self._fd, len(whole))
-        lines = [self._read(line) for line in whole.splitlines()]
-        if not lines:
-            self._write({"format": FORMAT, "question": question})
-            return
-        if lines[0].get("format") != FORMAT or lines[0].get("question") != question:
-            raise DistillError(
-                f"{self.path} holds the answers to another question",
-                hint="another run, failure, planner or code of it; remove the file to begin anew",
-            )
-        for line in lines[1:]:
-            self._answers[str(line["key"]), int(str(line["asked"]))] = line
-        self.remembered = len(self._answers)
+        return whole
+
+    def _strange(self) -> DistillError:
+        return DistillError(
+            f"{self.path} is no file of answers, and is left as it is", hint="name another file"
+        )
 
     def _read(self, line: bytes) -> Mapping[str, JsonValue]:
         try:
             found = parse_json(line.decode("utf-8", "replace"))
         except InvalidJson as error:
-            raise DistillError(f"{self.path} is no file of answers") from error
+            raise self._strange() from error
         if not isinstance(found, dict):
-            raise DistillError(f"{self.path} is no file of answers")
+            raise self._strange()
         return found
 
     def _write(self, line: Mapping[str, JsonValue]) -> None:
@@ -116,6 +151,14 @@ def not_any_more(said: str, answers: AnswerFile | None) -> DistillError:
         return DistillError(f"flaky: in a fresh process {said}")
     return DistillError(
         f"the answers in {answers.path} are stale: in a fresh process {said}",
+        hint="something that they rest on has changed since; remove the file to begin anew",
+    )
+
+
+def needless_now(answers: AnswerFile, part: str) -> DistillError:
+    """Say that a part which could not be left out, as earlier sittings answered, now can."""
+    return DistillError(
+        f"the answers in {answers.path} are stale: asked afresh, the planner fails without {part} too",
         hint="something that they rest on has changed since; remove the file to begin anew",
     )
 

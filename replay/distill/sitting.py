@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ from replay.caserun import CaseRunner
 from replay.distill.draft import Draft
 from replay.distill.judge import Judge, Target, key_of
 from replay.distill.remembering import AnswerFile
-from replay.identity import PLANNER, versions_of
+from replay.identity import PLANNER, code_digest, versions_of
 from replay.placing import name_of
 from replay.replayer import ReplayOptions
 from tracekit.canonical import JsonValue, digest
 from tracekit.errors import DistillError
-from tracekit.redact.keys import UnkeyedTagger
+from tracekit.redact import KeyedTagger, Tagger, UnkeyedTagger, load_key
+from tracekit.settings import REDACT
 
 Runners = tuple[CaseRunner, CaseRunner | None]
 
@@ -64,11 +66,16 @@ def sitting(
 def question_of(
     start: Draft, target: Target, planners: tuple[str | object | None, ...], options: ReplayOptions
 ) -> str:
-    """What makes the answers of two sittings the same: the run, the failure, the planners' code.
+    """What makes the answers of two sittings the same.
+
+    That is the run, the failure, how planners are run and with which variables, and all code that
+    has a say: of the planners, of who answers prompts and of invariants.
 
     Raises:
-        DistillError: the code of a planner is not found, so that nobody could tell that it changed.
+        DistillError: some code is not found, so that nobody could tell that it changed.
     """
+    judging = [*target.expected.invariants]
+    judging += [options.model_script] if options.model_script is not None else []
     asked: dict[str, JsonValue] = {
         "start": key_of(start),
         "reason": target.reason.model_dump(mode="json"),
@@ -77,14 +84,24 @@ def question_of(
         "pinned": dict(target.flow.pinned),
         "carriers": [*sorted(target.flow.carriers)],
         "planners": [None if one is None else {**_versions(one, options)} for one in planners],
+        "judging": [_code(name, options) for name in judging],
+        "rules": os.environ.get(REDACT),
+        "endpoint": os.environ.get("OPENAI_BASE_URL") if options.model == "live" else None,
     }
     return digest(asked)
 
 
 def _versions(planner: str | object, options: ReplayOptions) -> dict[str, str]:
-    found = versions_of(planner, options, path=options.path, tagger=UnkeyedTagger())
-    if PLANNER not in found:
-        name = planner if isinstance(planner, str) else name_of(planner)
+    # The values of variables are told apart, and cannot be read, or guessed, in the file.
+    tagger: Tagger = KeyedTagger(load_key()) if options.environment else UnkeyedTagger()
+    found = versions_of(planner, options, path=options.path, tagger=tagger)
+    return found if PLANNER in found else {PLANNER: _code(planner, options)}
+
+
+def _code(code: str | object, options: ReplayOptions) -> str:
+    found = code_digest(code, options.path)
+    if found is None:
+        name = code if isinstance(code, str) else name_of(code)
         raise DistillError(
             f"answers cannot be kept: the source of {name} is not found, and with other "
             "code they would be wrong",

@@ -135,15 +135,43 @@ def distill(
     _check(run_id, query, {"reference": reference, **chosen})
     options = _options(out=Path(out), **chosen)
     opened = open_for_reading(store)
-    with _Progress() as shown, ending_in_order():
-        told, complete = (
-            _one(run_id, planner, fixed, reference, opened, options, shown)
-            if run_id is not None
-            else _many(query, planner, fixed, opened, options, shown)
-        )
-    click.echo(json_report(told.as_dict()) if as_json else told.as_text())
-    warn_of_damage(opened)
+    told: DistillResult | Grouped | None = None
+    try:
+        with ending_in_order():
+            with _Progress() as shown:
+                told, complete = (
+                    _one(run_id, planner, fixed, reference, opened, options, shown)
+                    if run_id is not None
+                    else _many(query, planner, fixed, opened, options, shown)
+                )
+            click.echo(json_report(told.as_dict()) if as_json else told.as_text())
+            warn_of_damage(opened)
+    except (KeyboardInterrupt, SystemExit):
+        click.echo(f"Error: {_broken_off(told, options, many=run_id is None)}", err=True)
+        raise
     raise SystemExit(TERMINATED if told.terminated else NOTHING if complete else MISUSE)
+
+
+def _broken_off(
+    told: DistillResult | Grouped | None, options: DistillOptions, *, many: bool
+) -> str:
+    """Say what is there where the command was ended before or after the search itself."""
+    if told is not None:
+        return f"ended while this was told; what was found is in {options.out}"
+    if many:
+        return (
+            f"ended before all were distilled; cases that were written before are in {options.out},"
+            " and the same command goes on with the others"
+        )
+    if options.answers is not None:
+        return (
+            "ended before there was a case to write, so none is written; what was answered is in "
+            f"{options.answers}, and the same command goes on from there"
+        )
+    return (
+        "ended before there was a case to write, so none is written; with --resume FILE the "
+        "answers are kept, and the same command goes on"
+    )
 
 
 def _check(run_id: str | None, query: RunQuery, chosen: Mapping[str, Any]) -> None:
