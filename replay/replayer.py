@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -191,9 +192,9 @@ class Replayer:
         check_names(self.options.policies, self.options.bindings, known)
 
     def _never_met(self, played: _Play) -> tuple[str, ...]:
-        recorded = [(call.call.tool, call.arguments) for call in played.player.tape.calls]
-        asked = [(step.name, step.arguments) for step in played.done.answered]
-        return never_met(self._policies, (*recorded, *asked))
+        recorded = ((call.call.tool, call.arguments) for call in played.player.tape.calls)
+        asked = ((step.name, step.arguments) for step in played.done.answered)
+        return never_met(self._policies, chain(recorded, asked))
 
     def _baseline_of(self, recorded: Trajectory) -> Replayer | None:
         """The old planner of a run; where the record is to say which, each is kept once opened."""

@@ -85,13 +85,14 @@ class Tape:
     @classmethod
     def of(cls, trajectory: Trajectory) -> Self:
         """Index ``trajectory``."""
-        contracts = _contracts(trajectory)
+        made = (*trajectory.calls, *trajectory.covered)
+        contracts = _contracts(made, trajectory.tools)
         parameters = {
             tool: tuple(parameter.name for parameter in contract.parameters)
             for tool, contract in contracts.items()
             if contract.parameters is not None
         }
-        calls = tuple(_recorded(trajectory, contracts, parameters))
+        calls = tuple(_recorded(made, contracts, parameters))
         return cls(
             trajectory=trajectory,
             calls=calls,
@@ -154,23 +155,22 @@ def prompt_key(prompt: JsonValue) -> str | None:
     return digest(prompt)
 
 
-def _contracts(trajectory: Trajectory) -> dict[str, Contract]:
+def _contracts(calls: Sequence[Call], offered: Iterable[Contract]) -> dict[str, Contract]:
     """Take a tool's contract from its calls; from what was offered where those carry none."""
     found: dict[str, Contract] = {}
-    for call in (*trajectory.calls, *trajectory.covered):
+    for call in calls:
         if call.tool not in found and call.contract is not None:
             found[call.tool] = call.contract
-    for contract in trajectory.tools:
+    for contract in offered:
         found.setdefault(contract.name, contract)
     return found
 
 
 def _recorded(
-    trajectory: Trajectory,
+    calls: Sequence[Call],
     contracts: Mapping[str, Contract],
     parameters: Mapping[str, tuple[str, ...]],
 ) -> Iterator[RecordedCall]:
-    calls = (*trajectory.calls, *trajectory.covered)
     racing = _racing(calls)
     for index, call in enumerate(calls):
         contract = contracts.get(call.tool)

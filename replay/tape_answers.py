@@ -43,8 +43,7 @@ class TapeAnswers:
             m for m in self._record.messages if m.role == "user" and m.before_decision > 1
         ]
         self._model_latencies = {m.event_id: m.latency_ns or 0 for m in self._record.model_calls}
-        calls = (*self._record.calls, *self._record.covered)
-        self._policed = any(call.policy_decision is not None for call in calls)
+        self._policed = any(one.call.policy_decision is not None for one in player.tape.calls)
         self._deciding = False
         self._proposals = player
         self._spoken_otherwise = False
