@@ -78,15 +78,7 @@ def told_apart(
     """
     made = calls_of(failing)
     yield from _added(failing, made, right, writes)
-    done: set[str] = set()
-    for call in right:
-        if call.tool not in writes or call.tool in done or _makes(made, call):
-            continue
-        done.add(call.tool)
-        pattern: str | CallPattern = call.tool
-        others = [other for other in made if other.tool == call.tool]
-        if others:
-            pattern = CallPattern(tool=call.tool, arguments=_distinct(call, others))
+    for call, pattern in _alone(right, made, writes):
         what = f"only {right_name} calls {written(call)}"
         expected = Expected(required_tools=(pattern,))
         name = f"require:{call.tool}"
@@ -96,18 +88,26 @@ def told_apart(
 def _added(
     failing: CaseResult, made: Sequence[Call], right: Sequence[Call], writes: frozenset[str]
 ) -> Iterator[Choice]:
-    done: set[str] = set()
-    for call in made:
-        if call.tool not in writes or call.tool in done or _makes(right, call):
-            continue
-        done.add(call.tool)
-        pattern: str | CallPattern = call.tool
-        others = [other for other in right if other.tool == call.tool]
-        if others:
-            pattern = CallPattern(tool=call.tool, arguments=_distinct(call, others))
+    for call, pattern in _alone(made, right, writes):
         what = f"only {failing.planner} proposes {written(call)}, in decision {call.decision}"
         expected = Expected(forbidden_tools=(pattern,))
         yield Choice(f"forbid:{call.tool}", what, expected, "forbidden_tools", call.tool)
+
+
+def _alone(
+    some: Sequence[Call], others: Sequence[Call], writes: frozenset[str]
+) -> Iterator[tuple[Call, str | CallPattern]]:
+    """Yield of each writing tool the first call that only ``some`` hold, and its pattern."""
+    done: set[str] = set()
+    for call in some:
+        if call.tool not in writes or call.tool in done or _makes(others, call):
+            continue
+        done.add(call.tool)
+        alike = [other for other in others if other.tool == call.tool]
+        if alike:
+            yield call, CallPattern(tool=call.tool, arguments=_distinct(call, alike))
+        else:
+            yield call, call.tool
 
 
 def _makes(calls: Sequence[Call], wanted: Call) -> bool:
