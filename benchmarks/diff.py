@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.diff_peer import DIFFERING, LENGTH
-from benchmarks.diff_rows import Made, related, unrelated
+from benchmarks.diff_rows import Made, of_one_tool, related, unrelated
 from benchmarks.figures import Line, interleaved
 from benchmarks.peers import environment
 from replay.diff import diff
@@ -55,8 +55,7 @@ def trajectory(rows: list[Made]) -> Trajectory:
     return run(*calls)
 
 
-def _rows(length: int, *, alike: bool) -> tuple[Row, Row, dict[str, Declared]]:
-    left, right = _runs(length, alike=alike)
+def _rows(left: Trajectory, right: Trajectory) -> tuple[Row, Row, dict[str, Declared]]:
     rules = declared(left, right)
     return Row(steps_of(left, rules)), Row(steps_of(right, rules)), rules
 
@@ -68,7 +67,7 @@ def _runs(length: int, *, alike: bool) -> tuple[Trajectory, Trajectory]:
 
 
 def _short() -> Iterator[Line]:
-    left, right, rules = _rows(LENGTH, alike=True)
+    left, right, rules = _rows(*_runs(LENGTH, alike=True))
     tasks = {
         "difflib": lambda: difflib.SequenceMatcher(
             None, left.letters, right.letters, autojunk=False
@@ -95,12 +94,19 @@ def _short() -> Iterator[Line]:
 
 def _long() -> Iterator[Line]:
     for length, alike, allowed in _ALONE:
-        left, right, rules = _rows(length, alike=alike)
-        cells = align(left, right, rules)
-        ms = _ms(partial(align, left, right, rules), repeats=5)
         what = f"{length:,} {'related' if alike else 'unrelated'} calls aligned"
-        told = f"{ms:.1f} ms, {cells.cells:,} cells, {cells.held:,} at once"
-        yield Line(what, told, ms / allowed, 1.0)
+        yield _aligned(what, _runs(length, alike=alike), allowed)
+        if not alike:
+            one, two = (trajectory(of_one_tool(unrelated(length, seed))) for seed in (1, 3))
+            yield _aligned("  all of one tool", (one, two), allowed)
+
+
+def _aligned(what: str, runs: tuple[Trajectory, Trajectory], allowed: float) -> Line:
+    left, right, rules = _rows(*runs)
+    cells = align(left, right, rules)
+    ms = _ms(partial(align, left, right, rules), repeats=5)
+    told = f"{ms:.1f} ms, {cells.cells:,} cells, {cells.held:,} at once"
+    return Line(what, told, ms / allowed, 1.0)
 
 
 def _whole() -> Iterator[Line]:

@@ -39,6 +39,11 @@ def related(rows: Sequence[Made], *, differing: int, seed: int) -> list[Made]:
     return new
 
 
+def of_one_tool(rows: Sequence[Made]) -> list[Made]:
+    """Make them calls of a single tool, which any two of may be changes of each other."""
+    return [("look", False, arguments, back) for _, _, arguments, back in rows]
+
+
 def _call(chance: random.Random) -> Made:
     tool = chance.randrange(TOOLS)
     arguments = {

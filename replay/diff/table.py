@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replay.diff.blocks import Prices
+from replay.diff.bounds import most_alone
 from replay.diff.costs import change, weight
 from replay.diff.steps import Declared, Step
 
@@ -33,6 +34,8 @@ _LONGEST = 50_000
 """Rows that together are longer need costs of 64 bits."""
 SMALL = 600
 """Tables of so few cells are filled one cell at a time."""
+LARGE = 40_000
+"""Of tables of more cells it is worked out first which of them need not be filled."""
 
 
 @dataclass(slots=True)
@@ -60,6 +63,11 @@ def solve(
     """
     if len(left) * len(right) <= SMALL:
         return _by_cell(left, right, rules)
+    if len(left) * len(right) > LARGE:
+        alone = min(
+            (most for most in (alone, most_alone(left, right, rules)) if most is not None),
+            default=None,
+        )
     return Table(left, right, rules, alone=alone).solved()
 
 
@@ -134,7 +142,9 @@ class Table:
         self._adds = np.array([weight(step) for step in right], dtype=self._kind)
         self._below, self._above = self._band(alone)
         width = min(len(right) + 1, self._above - self._below + 1)
-        self._height = max(1, min(len(left), max(BLOCK // width, isqrt(len(left)))))
+        # within a band, a block no higher than it is wide leaves out most of what is beside it
+        height = min(BLOCK // width, width) if width <= len(right) else BLOCK // width
+        self._height = max(1, min(len(left), max(height, isqrt(len(left)))))
         self._keep = len(left) * width <= KEPT
         self.cells = 0
         self.held = 0

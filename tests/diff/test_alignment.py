@@ -287,6 +287,7 @@ def test_unrelated_rows_are_compared_whole_in_bounded_memory() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table, "KEPT", 100_000)
         patch.setattr(table, "BLOCK", 50_000)
+        patch.setattr(table, "LARGE", 1500 * 1400)
         found = align(left, right, rules)
     assert found.cells >= 1500 * 1400
     # the lines and the prices of a block of 38 rows, and one line for each of 40 blocks
