@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import tracekit
 from replay import ReplayOptions, ReplayResult, session
 from replay.isolation.protocol import ProtocolError
+from replay.isolation.warming import warm_up
 from replay.ledger import GROUP, Ledger
 from replay.matching import Player
 from replay.messages import announced
@@ -27,14 +28,17 @@ from tests.replay.tape_kit import again, call, contract, player, record
 from tracekit import guard
 from tracekit.assembly import build
 from tracekit.canonical import digest
+from tracekit.canonical.plain import read_plain
 from tracekit.configuration import recording_to
 from tracekit.errors import NotRecorded
 from tracekit.events import Blob, Fact, RunBegun, ToolCallEnded
 from tracekit.journal import Journal
 from tracekit.journal_reading import read_journal
 from tracekit.recorder import Recorder
-from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
+from tracekit.redact import KeyedTagger, Redactor, Rules, Scope, load_key
+from tracekit.redact.glance import Glance, glance_for
 from tracekit.rows import rows_from_facts
+from tracekit.settings import redaction_rules
 from tracekit.sink import MemorySink
 from tracekit.trajectory import Call, Trajectory
 
@@ -327,3 +331,15 @@ def test_lines_that_wait_are_written_before_what_comes_next(tmp_path: Path) -> N
     ledger.flush()
     assert len(read_journal(journal.path).facts) == 3
     journal.close()
+
+
+def test_what_looks_for_secrets_is_made_before_many_runs_are_forked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    glance_for.cache_clear()
+    warm_up()
+    monkeypatch.setattr(Glance, "_made", None)  # is not asked for in a run
+    redactor = Redactor(redaction_rules(), KeyedTagger(load_key()))
+    plain = read_plain({"number": 1, "unit": "ms"})
+    assert plain is not None
+    assert redactor.finds_nothing(plain, Scope())
