@@ -57,7 +57,8 @@ def trajectory(rows: list[Made]) -> Trajectory:
 
 def _rows(left: Trajectory, right: Trajectory) -> tuple[Row, Row, dict[str, Declared]]:
     rules = declared(left, right)
-    return Row(steps_of(left, rules)), Row(steps_of(right, rules)), rules
+    steps = steps_of(left, rules)
+    return Row(steps), Row(steps_of(right, rules, steps)), rules
 
 
 def _runs(length: int, *, alike: bool) -> tuple[Trajectory, Trajectory]:
