@@ -125,18 +125,17 @@ class _Aligner:
         if len(ours) * len(theirs) > MANY:
             blocks = _common(ours, theirs)
         else:
-            blocks = list(LCSseq.editops(ours, theirs).as_matching_blocks())
+            blocks = LCSseq.editops(ours, theirs).as_matching_blocks()
         gaps = []
-        row = column = 0
+        row = column = most = 0
         for top, start, size in blocks:
             if top > row or start > column:
                 gaps.append(Gap(row, top, column, start))
+                most = max(most, min(top - row, start - column))
             row, column = top + size, start + size
             if ours[top:row] != theirs[start:column]:  # two letters with one hash
                 return [Gap(0, len(ours), 0, len(theirs))]
-        shorter = min(len(ours), len(theirs))
-        most = max([min(gap.bottom - gap.top, gap.stop - gap.start) for gap in gaps], default=0)
-        if most > _MOST * shorter:
+        if most > _MOST * min(len(ours), len(theirs)):
             return [Gap(0, len(ours), 0, len(theirs))]
         return gaps
 

@@ -33,12 +33,14 @@ class Line:
 
 def lines_of(matches: Sequence[Match], left: Sequence[Step], right: Sequence[Step]) -> list[Line]:
     """Order the matches as the left did; what only the right has follows what it followed."""
+    by_left = {match.left: match for match in matches if match.left is not None}
+    if all(m.left is not None and m.right is not None and not m.moved for m in matches):
+        return [Line(by_left[at], here := _place(step), here) for at, step in enumerate(left)]
     by_right = {match.right: match for match in matches if match.right is not None}
     rows = _in_step(matches)
     after = _following(rows, right)
     places = _places(rows, after, left, right)
     lines: list[Line] = []
-    by_left = {match.left: match for match in matches if match.left is not None}
     for at in (None, *range(len(left))):
         if at is not None:
             here, match = _place(left[at]), by_left[at]

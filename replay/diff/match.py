@@ -254,12 +254,17 @@ def retries(steps: Sequence[Step]) -> set[int]:
     found: set[int] = set()
     likes: dict[tuple[bool, str, str], list[Step]] = {}
     calls = [step for step in steps if step.call is not None]
-    for at, step in enumerate(calls):
-        likes.setdefault(_key(step), []).append(step)
-        if at and _key(calls[at - 1]) == _key(step):
-            found |= {calls[at - 1].index, step.index}
+    before: Step | None = None
+    key: tuple[bool, str, str] | None = None
+    for step in calls:
+        last, key = key, _key(step)
+        likes.setdefault(key, []).append(step)
+        if before is not None and last == key:
+            found |= {before.index, step.index}
+        before = step
     for group in likes.values():
-        failed = any(step.call is not None and step.call.observation.is_error for step in group)
-        if failed and len(group) > 1:
+        if len(group) > 1 and any(
+            step.call is not None and step.call.observation.is_error for step in group
+        ):
             found |= {step.index for step in group}
     return found

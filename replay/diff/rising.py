@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import islice
+from operator import lt
 
 
 def longest_rising(values: Sequence[int]) -> set[int]:
     """Give the positions of a longest rising subsequence."""
+    if all(map(lt, values, islice(values, 1, None))):
+        return set(range(len(values)))
     ends: list[int] = []
     holders: list[int] = []
     before: list[int] = []
