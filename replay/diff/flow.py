@@ -84,8 +84,7 @@ class Flow:
         texts = [_shown_text(step) for step in steps]
         few = len(wanted) * sum(map(len, texts)) <= QUICKLY
         if few:
-            everything = "\n".join(texts)
-            wanted = {text: value for text, value in wanted.items() if text in everything}
+            wanted = _occurring(wanted, "\n".join(texts))
         self.looks = 0
         """How often a value with spaces or the like was looked for in an observation."""
         self.provides: Sequence[frozenset[str]] = [_NOTHING] * len(steps)
@@ -112,6 +111,19 @@ class Flow:
             for value in values:
                 found.setdefault(value, index)
         return found
+
+
+def _occurring(wanted: Mapping[str, str], text: str) -> dict[str, str]:
+    """Leave out what cannot have been shown by any of the texts joined in ``text``.
+
+    Where nothing in them is written otherwise than it is, every word that is shown is one there.
+    """
+    words = frozenset[str]() if "\\" in text else frozenset(WORD.findall(text))
+    return {
+        one: value
+        for one, value in wanted.items()
+        if one in words or (not (words and WORD.fullmatch(one)) and one in text)
+    }
 
 
 def _used_first_hand(

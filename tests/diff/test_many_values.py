@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.diff import diff, phrases
+from replay.diff import diff, flow, phrases
 from replay.diff.phrases import held_in
 from tests.diff.building import read, run, write
+from tests.diff.test_flow import flow_of
 
 
 @given(st.text("ab1 ", max_size=30), st.sets(st.text("ab1 ", min_size=1, max_size=4)))
@@ -19,6 +20,24 @@ def test_values_are_found_wherever_they_stand_in_a_text(text: str, values: set[s
         patch.setattr(phrases, "_SAME_LENGTH", 2)
         found = held_in(text, values)
     assert found == held_in(text, values) == {value for value in values if value in text}
+
+
+_PIECES = ["New", "York", "u-17", " ", "-", "é", "17", '"', "\n", "\\", "x", ".5", ":", "/"]
+_SHOWN = st.recursive(
+    st.lists(st.sampled_from(_PIECES), max_size=5).map("".join)
+    | st.sampled_from([17, -17.5, 5e30]),
+    lambda some: st.lists(some, max_size=3) | st.dictionaries(st.just("u-17"), some),
+)
+
+
+@given(st.lists(st.tuples(_SHOWN, _SHOWN), max_size=5))
+def test_what_is_left_out_beforehand_was_shown_by_nobody(steps: list[tuple[Any, Any]]) -> None:
+    one = run(*(read("get", {"v": used}, shown) for used, shown in steps))
+    quick = flow_of(one)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flow, "QUICKLY", -1)
+        slow = flow_of(one)
+    assert (quick.uses, quick.provides) == (slow.uses, slow.provides)
 
 
 class _Counted(str):
