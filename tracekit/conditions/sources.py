@@ -99,7 +99,7 @@ class _SystemIds:
         return _HEX[digits] % value
 
     def span_id(self) -> str:
-        return "%016x" % (self._bits(64) or 1)
+        return (self._bits(64) or 1).to_bytes(8, "big").hex()
 
     def run_id(self) -> str:
         """Give a ULID: sortable by time, 80 random bits, rising within a millisecond."""
