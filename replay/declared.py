@@ -35,7 +35,10 @@ def shape_of(contract: Contract) -> str | None:
     """Name what a tool takes, so that another name means other arguments; None where unknown."""
     if contract.parameters is None and contract.argument_schema is None:
         return None
+    own = [p for p in contract.parameters or () if p.kind != "receiver"]
     said = contract.model_dump(mode="json", include={"parameters", "argument_schema"})
+    if contract.parameters is not None:  # whose it is, is nothing that it takes
+        said["parameters"] = [parameter.model_dump(mode="json") for parameter in own]
     return digest(said).partition(":")[2][:_SHORT]
 
 

@@ -53,6 +53,8 @@ def compare_decisions(
 ) -> LockedDecision:
     """Compare what is proposed now with what was recorded; None stands for no proposal."""
     spell = _speller(tape)
+    if not (_say_whose(then, tape) and _say_whose(now, tape)):
+        spell = _speller(tape, whose=False)
     change, explanation = _compare(then, now, spell)
     return LockedDecision(
         number=number,
@@ -141,7 +143,18 @@ def _by_tool(calls: Sequence[Any]) -> list[Any]:
     return sorted(calls, key=lambda call: (call["tool"], canonical_text(call["arguments"])))
 
 
-def _speller(tape: Tape) -> Spell:
+def _say_whose(decision: JsonValue, tape: Tape) -> bool:
+    """Whether the calls say whose they are: those that code made, not what a model asks for."""
+    known = {plain_name(name): contract for name, contract in tape.contracts.items()}
+    for call in _calls(decision):
+        contract = known.get(plain_name(call["tool"]))
+        receivers = frozenset() if contract is None else contract.receivers
+        if receivers and receivers.isdisjoint(call["arguments"] or ()):
+            return False
+    return True
+
+
+def _speller(tape: Tape, *, whose: bool = True) -> Spell:
     """Spell a call by its recorded contract; a model may only say a tool's plain name."""
     tools = {plain_name(name): name for name in (*tape.contracts, *tape.by_tool)}
 
@@ -149,7 +162,7 @@ def _speller(tape: Tape) -> Spell:
         tool, arguments = tools.get(plain_name(call["tool"]), call["tool"]), call["arguments"]
         contract = tape.contracts.get(tool)
         if contract is not None and isinstance(arguments, dict):
-            arguments = contract.normalise(arguments)
+            arguments = contract.normalise(arguments if whose else contract.said(arguments))
         return {"tool": tool, "arguments": arguments}
 
     return spell
@@ -161,7 +174,22 @@ def _new_writes(proposed: Sequence[Any], tape: Tape) -> tuple[str, ...]:
         _call_text(call)
         for call in proposed
         if _may_write(call["tool"], tape)
-        and (call["tool"], digest(call["arguments"])) not in tape.by_key
+        and not _is_recorded(call["tool"], call["arguments"], tape)
+    )
+
+
+def _is_recorded(tool: str, arguments: JsonValue, tape: Tape) -> bool:
+    """Whether the record has the call; one that does not say whose it is is anybody's."""
+    if (tool, digest(arguments)) in tape.by_key:
+        return True
+    contract = tape.contracts.get(tool)
+    if contract is None or not isinstance(arguments, dict):
+        return False
+    if not contract.receivers or not contract.receivers.isdisjoint(arguments):
+        return False
+    calls = (tape.calls[place].arguments for place in tape.by_tool.get(tool, ()))
+    return any(
+        digest(contract.said(call)) == digest(arguments) for call in calls if isinstance(call, dict)
     )
 
 

@@ -18,7 +18,11 @@ from tracekit.errors import ContractError
 from tracekit.events import Effect
 
 EFFECTS: tuple[Effect, ...] = ("pure", "read", "write", "unknown")
-ParameterKind = Literal["positional", "either", "keyword", "args", "kwargs"]
+ParameterKind = Literal["receiver", "positional", "either", "keyword", "args", "kwargs"]
+RECEIVER_NAMES = frozenset(("self", "cls", "mcs", "mcls", "metacls"))
+"""What the first parameter of a method is called, where nothing else is known of it."""
+NONLOCAL = "nonlocal"
+"""Where the variables of enclosing functions stand: no parameter can have that name."""
 
 _KINDS: dict[Any, ParameterKind] = {
     inspect.Parameter.POSITIONAL_ONLY: "positional",
@@ -41,6 +45,7 @@ class Parameter(_Frozen):
 
     name: str
     kind: ParameterKind = "either"
+    """``receiver`` is no parameter of a caller: it says whose call it is (``receivers``)."""
     required: Annotated[bool, Field(strict=True)] = True
     default: JsonValue = None
     """Encoded default; only meaningful where ``required`` is false."""
@@ -105,6 +110,16 @@ class Contract(_Frozen):
         """Whether a call may change the world; an undeclared effect may."""
         return self.effect in ("write", "unknown")
 
+    @property
+    def receivers(self) -> frozenset[str]:
+        """The arguments that say whose call it is; whoever asks by name and arguments has none."""
+        return frozenset(p.name for p in self.parameters or () if p.kind == "receiver")
+
+    def said(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Give ``arguments`` without what says whose call it is."""
+        receivers = self.receivers
+        return {name: value for name, value in arguments.items() if name not in receivers}
+
     def shares_resource(self, other: Contract) -> bool:
         """Whether both touch a common resource; a tool that names none touches all."""
         if self.touches is None or other.touches is None:
@@ -136,8 +151,11 @@ def contract_of(
     matchers: Matchers | None = None,
     touches: Sequence[str] | None = None,
     idempotency_field: str | None = None,
+    beside: Sequence[str] = (),
 ) -> Contract:
     """Read the contract of ``function`` from its signature and docstring.
+
+    ``beside`` names what says whose a call is and is not among the parameters.
 
     Raises:
         ContractError: the effect is none of pure, read, write, unknown.
@@ -148,7 +166,7 @@ def contract_of(
             f"tool {label!r}: effect {effect!r} is not known", hint=f"one of {', '.join(EFFECTS)}"
         )
     text = purpose if purpose is not None else (inspect.getdoc(function) or "")
-    parameters = _parameters(function)
+    parameters = _parameters(function, beside)
     if idempotency_field is not None:
         _check_key(label, idempotency_field, parameters)
     return Contract(
@@ -168,7 +186,7 @@ def _check_key(tool: str, place: str, parameters: tuple[Parameter, ...] | None) 
     """Refuse an idempotency field that no call of the tool could have."""
     if parameters is None:
         return
-    names = [parameter.name for parameter in parameters]
+    names = [parameter.name for parameter in parameters if parameter.kind != "receiver"]
     named = _as_pointer(place).split("/")[1:2]
     if not named or named[0].replace("~1", "/").replace("~0", "~") not in names:
         keywords = next((p.name for p in parameters if p.kind == "kwargs"), None)
@@ -179,14 +197,24 @@ def _check_key(tool: str, place: str, parameters: tuple[Parameter, ...] | None) 
         )
 
 
-def _parameters(function: Callable[..., object]) -> tuple[Parameter, ...] | None:
+def class_around(function: Callable[..., object]) -> str:
+    """Give the qualified name of the class in whose body a function stands; empty for others."""
+    around = getattr(function, "__qualname__", "").rpartition(".")[0]
+    return "" if around.endswith("<locals>") else around
+
+
+def _parameters(
+    function: Callable[..., object], beside: Sequence[str]
+) -> tuple[Parameter, ...] | None:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return None
-    found = []
+    found = [Parameter(name=name, kind="receiver") for name in beside]
     for index, parameter in enumerate(signature.parameters.values()):
-        if index == 0 and parameter.name in ("self", "cls"):
+        if index == 0 and parameter.name in RECEIVER_NAMES and class_around(function):
+            if parameter.name not in beside:
+                found.append(Parameter(name=parameter.name, kind="receiver"))
             continue
         optional = parameter.default is not inspect.Parameter.empty
         variable = _KINDS[parameter.kind] in ("args", "kwargs")
@@ -222,13 +250,12 @@ def binder(signature: inspect.Signature) -> Bind:
     names = tuple(signature.parameters)
     if any(parameter.kind is not parameter.POSITIONAL_OR_KEYWORD for parameter in parameters):
         return functools.partial(bind, signature)
-    hidden = names[0] if names and names[0] in ("self", "cls") else None
     empty = inspect.Parameter.empty
     defaults = {p.name: p.default for p in parameters if p.default is not empty}
 
     def bind_plainly(args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         arguments = dict(zip(names, args))  # noqa: B905  # as far as both go
-        if len(args) == len(names) and not kwargs and hidden is None:  # as most calls are
+        if len(args) == len(names) and not kwargs:  # as most calls are
             return arguments
         given = 0
         if len(args) < len(names):
@@ -242,8 +269,6 @@ def binder(signature: inspect.Signature) -> Bind:
                     return bind(signature, args, kwargs)
         if given != len(kwargs) or len(args) > len(names):  # Python refuses this call
             return bind(signature, args, kwargs)
-        if hidden is not None:
-            del arguments[hidden]
         return arguments
 
     return bind_plainly
@@ -252,7 +277,7 @@ def binder(signature: inspect.Signature) -> Bind:
 def bind(
     signature: inspect.Signature, args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> dict[str, object]:
-    """Bind a call to its parameters, defaults applied, ``self`` and ``cls`` left out.
+    """Bind a call to its parameters, defaults applied.
 
     A call that does not fit the signature is kept as it was made, under ``args`` and ``kwargs``:
     Python itself will refuse it, and the record shows what was tried.
@@ -263,9 +288,6 @@ def bind(
         return {"args": list(args), "kwargs": dict(kwargs)}
     bound.apply_defaults()
     arguments = dict(bound.arguments)
-    first = next(iter(signature.parameters), None)
-    if first in ("self", "cls"):
-        arguments.pop(first, None)
     return {
         name: list(v) if isinstance(v, tuple) and _is_args(signature, name) else v
         for name, v in arguments.items()

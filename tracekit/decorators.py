@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from tracekit import conditions, guard, integrations
+from tracekit import wrap as wrapped
 from tracekit.bodies import note_body
 from tracekit.canonical import JsonValue, sound_text
 from tracekit.configuration import recorder
@@ -22,6 +23,7 @@ from tracekit.interruption import pass_on
 from tracekit.operations import Kind, as_tags, current
 from tracekit.origin import MADE_BY, origin_of
 from tracekit.prepared import Prepared, Short
+from tracekit.receivers import LeftOut, Whose, watched
 from tracekit.recorder import Recorder
 from tracekit.steps import Step, Unrecorded, open_step, passed_by, unrecorded
 from tracekit.wrap import shape_of, wrap
@@ -87,6 +89,7 @@ def tool(
     matchers: Matchers | None = None,
     idempotency_key: Callable[[dict[str, Any]], str] | None = None,
     idempotency_field: str | None = None,
+    receiver: Sequence[str] | None = None,
     argument_schema: dict[str, JsonValue] | None = None,
     result_schema: dict[str, JsonValue] | None = None,
 ) -> Callable[[F], F]: ...
@@ -100,6 +103,7 @@ def tool(
     matchers: Matchers | None = None,
     idempotency_key: Callable[[dict[str, Any]], str] | None = None,
     idempotency_field: str | None = None,
+    receiver: Sequence[str] | None = None,
     argument_schema: dict[str, JsonValue] | None = None,
     result_schema: dict[str, JsonValue] | None = None,
 ) -> F | Callable[[F], F]:
@@ -112,10 +116,13 @@ def tool(
         matchers: How a replay compares arguments of a read.
         idempotency_key: Computes the key of a call from its bound arguments.
         idempotency_field: The argument that is the caller's own key: its name, or a JSON pointer.
+        receiver: Of a method or closure, the fields or variables that say whose call it is;
+            default all that can. An empty one leaves the class of the object.
         argument_schema, result_schema: JSON Schemas of arguments and result.
     """
 
     def decorate(function: F) -> F:
+        whose = Whose(function, receiver, _without_secrets)
         contract = contract_of(
             getattr(function, "__func__", function),
             name=_label(name, function),
@@ -126,8 +133,9 @@ def tool(
             matchers=matchers,
             touches=touches,
             idempotency_field=idempotency_field,
+            beside=whose.beside,
         )
-        return _tool(function, "tool_call", contract, idempotency_key)
+        return _tool(function, "tool_call", contract, whose, idempotency_key)
 
     return decorate if function is None else decorate(function)
 
@@ -149,14 +157,16 @@ def retrieval(
 
     def decorate(function: F) -> F:
         label = _label(name, function)
+        whose = Whose(function, None, _without_secrets)
         contract = contract_of(
             getattr(function, "__func__", function),
             name=label,
             purpose=inspect.getdoc(_plain(function)),
             effect="read",
             matchers=matchers,
+            beside=whose.beside,
         )
-        return _tool(function, "retrieval", contract, None)
+        return _tool(function, "retrieval", contract, whose, None)
 
     return decorate if function is None else decorate(function)
 
@@ -251,6 +261,7 @@ def _tool(
     function: F,
     kind: Kind,
     contract: Contract,
+    whose: Whose,
     idempotency_key: Callable[[dict[str, Any]], str] | None,
 ) -> F:
     if contract.writes:
@@ -260,7 +271,8 @@ def _tool(
 
     def opened(arguments: dict[str, object]) -> Step:
         own = recorder()
-        key = None if idempotency_key is None else _key(own, idempotency_key, arguments)
+        said = contract.said(arguments) if idempotency_key is not None else arguments
+        key = None if idempotency_key is None else _key(own, idempotency_key, said)
         return open_step(
             own,
             kind,
@@ -276,7 +288,13 @@ def _tool(
     if idempotency_key is None:
         prepared = Prepared(kind, contract.name, contract, text)
     mark = Decorated(kind, contract.name, contract)
-    return _decorated(function, mark, opened, prepared)
+    return _decorated(function, mark, opened, prepared, whose)
+
+
+def _without_secrets(text: str) -> str:
+    """Take the secrets out of a text of which only the digest is kept."""
+    here = current()
+    return recorder().redactor.redact_text(text, scope=None if here is None else here.run.secrets)
 
 
 def _key(
@@ -295,9 +313,10 @@ def _decorated(
     mark: Decorated,
     opened: Callable[[dict[str, object]], Step],
     prepared: Prepared | None = None,
+    whose: Whose | None = None,
 ) -> F:
     if isinstance(function, (staticmethod, classmethod)):
-        inner = _decorated(function.__func__, mark, opened, prepared)
+        inner = _decorated(function.__func__, mark, opened, prepared, whose)
         return type(function)(inner)
     if not callable(function):
         raise ContractError(
@@ -320,7 +339,21 @@ def _decorated(
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             return unrecorded(error, mark.contract)
 
-    wrapper = wrap(function, open_call, guarded=guard.installed, off=passed_by)
+    def open_somebodys(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> wrapped.Step:
+        try:
+            arguments, met = told.of(bound(args, kwargs))
+            begun = None
+            if prepared is not None:
+                begun = prepared.begin(recorder(), current(), arguments)
+            return watched(opened(arguments) if begun is None else begun, met)
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            return unrecorded(error, mark.contract)
+
+    told = whose or LeftOut(function)
+    opener = open_somebodys if told else open_call  # others pay nothing
+    wrapper = wrap(function, opener, guarded=guard.installed, off=passed_by)
+    if told.method is not None:
+        told.method.wrapper = wrapper
     setattr(wrapper, MARK, mark)
     return wrapper  # type: ignore[return-value]  # same shape and signature
 

@@ -102,6 +102,8 @@ class Declared:
     idempotency_field: str | None = None
     unknown: tuple[str, ...] = ()
     """The places of the arguments of which nothing is known in one call at least."""
+    whose: frozenset[str] = frozenset()
+    """The arguments that say whose a call is, where some call does not say it."""
     classed: bool = False
     """Whether equal arguments hold an object in one call, and plain data in another."""
     has_leeway: bool = field(init=False)
@@ -157,6 +159,11 @@ def declared(left: Trajectory, right: Trajectory) -> dict[str, Declared]:
         name: _agreed(next(e for e in _WORST if e in declared_as), found.get(name, []))
         for name, declared_as in effects.items()
     }
+    receivers = {n: r for n, some in found.items() if (r := _receivers(some))}
+    for call in (*calls[0], *calls[1]) if receivers else ():
+        told = receivers.get(call.tool, frozenset())
+        if told and isinstance(call.arguments, dict) and told.isdisjoint(call.arguments):
+            rules[call.tool] = replace(rules[call.tool], whose=told)
     for call in (*calls[0], *calls[1]) if partly else ():
         if call.tool in partly:
             partly[call.tool].append(call)
@@ -178,6 +185,10 @@ def _with_leeway(rule: Declared, calls: Sequence[Call]) -> Declared:
         unknown[""] = None
     classed = any(len(some) > 1 for some in kinds.values())
     return replace(rule, unknown=tuple(unknown), classed=classed)
+
+
+def _receivers(contracts: Sequence[Contract]) -> frozenset[str]:
+    return frozenset().union(*(contract.receivers for contract in contracts))
 
 
 def _agreed(effect: Effect, contracts: Sequence[Contract]) -> Declared:
@@ -350,9 +361,10 @@ def what_counts(call: Call, rule: Declared) -> JsonValue:
     arguments = as_compared(call.arguments, call.argument_types)
     if not isinstance(arguments, dict) or cut_digest(arguments) is not None:
         return arguments
-    value: JsonValue = dict(arguments)
-    if rule.spelling is not None:
-        value = rule.spelling.normalise(arguments)
+    spelt = arguments if rule.spelling is None else rule.spelling.normalise(arguments)
+    value: JsonValue = dict(spelt)
+    if rule.whose:
+        value = {name: given for name, given in spelt.items() if name not in rule.whose}
     if rule.writes:
         return value if rule.idempotency_field is None else _without(value, rule.idempotency_field)
     for place in rule.matchers.ignore:

@@ -45,8 +45,10 @@ def spellings(
     if not maps and tuple(asked.arguments) == tape.parameters.get(tool):
         yield Spelling(dict(asked.compared), tool == asked.tool, as_asked=True)
         return
-    arguments, mapped = _mapped(asked, tool, maps)
     recorded = tape.contracts.get(tool)
+    arguments, mapped = _mapped(asked, tool, maps)
+    if asked.contract is not None and not _receivers(recorded):
+        arguments = asked.contract.said(arguments)  # the record does not know whose its calls were
     same = not mapped and tool == asked.tool
     if recorded is None or recorded.parameters is None:
         yield Spelling(arguments, same)
@@ -59,6 +61,20 @@ def spellings(
     # A variable-keyword parameter that is only spelt out is the same call.
     same = same and len(kept) == len(moved)
     yield Spelling(recorded.normalise(kept), same)
+
+
+def _receivers(contract: Contract | None) -> frozenset[str]:
+    return frozenset() if contract is None else contract.receivers
+
+
+def unsaid(asked: AskedCall, recorded: Contract | None) -> tuple[str, ...]:
+    """Point to what says whose a recorded call is, for a planner that says so of none of its own.
+
+    One that only decides names a tool and its arguments.
+    """
+    if asked.contract is not None:
+        return ()
+    return tuple(f"/{name}" for name in sorted(_receivers(recorded) - asked.arguments.keys()))
 
 
 def _mapped(asked: AskedCall, tool: str, maps: Sequence[ArgumentMap]) -> tuple[Arguments, bool]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from replay.matching.aliases import Aliases
-from replay.matching.binding import recorded_tool, spellings
+from replay.matching.binding import recorded_tool, spellings, unsaid
 from replay.matching.learning import Learner
 from replay.matching.lenses import EXACT, Lens, View, idempotency_lens, matcher_lens
 from replay.matching.shelves import WriteSet
@@ -133,13 +133,15 @@ def _attempts(
     learner: Learner | None,
 ) -> Iterator[Attempt]:
     known: list[JsonValue] = []
+    whoever = unsaid(asked, tape.contracts.get(tool))
+    plain = Lens(f"whoever {' '.join(whoever)}", ignore=whoever) if whoever else EXACT
     for spelling in spellings(asked, tool, tape, policies.maps):
         known.append(spelling.arguments)
         rung: Rung = "exact" if spelling.same else "normalised"
         if spelling.as_asked and asked.digest is not None:
             yield Attempt(EXACT, spelling.arguments, asked.digest, rung)
         else:
-            yield _attempt(EXACT, spelling.arguments, rung)
+            yield _attempt(plain, spelling.arguments, rung)
     aliased = [variant for arguments in known for variant in aliases.variants(arguments)]
     if nature == "write":  # what was learnt is a guess
         learner = None
@@ -147,7 +149,7 @@ def _attempts(
         both = (*known, *aliased)
         aliased += [variant for value in both for variant in learner.aliases.variants(value)]
     for arguments in aliased:
-        yield _attempt(EXACT, arguments, "normalised")
+        yield _attempt(plain, arguments, "normalised")
     for lens in _lenses(asked, tool, nature, tape, policies):
         for arguments in (*known, *aliased):
             yield _attempt(lens, arguments, "normalised")

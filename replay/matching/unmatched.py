@@ -11,6 +11,8 @@ from replay.matching.question import Question
 from replay.matching.values import Answer, Nearest, Policies, Unmatched
 from replay.tape import RecordedCall, Tape
 from tracekit.canonical import class_differences
+from tracekit.jsontree import parts
+from tracekit.receivers import CLASS
 from tracekit.trajectory import Observation
 
 ERROR_TYPE = "NotInRecording"
@@ -92,7 +94,24 @@ def _why(tape: Tape, question: Question, nearest: Nearest | None) -> str:
             return (
                 f"not in the recording; nearest is {where}, of other classes: {'; '.join(differ)}"
             )
-    return f"not in the recording; {describe(nearest)}"
+    return f"not in the recording; {describe(nearest)}{_whose_hint(question, nearest)}"
+
+
+def _whose_hint(question: Question, nearest: Nearest) -> str:
+    """Say what to do where only fields of the receiver differ, which may not say whose a call is.
+
+    Its class does.
+    """
+    contract = question.asked.contract
+    places = [parts(difference.pointer) for difference in nearest.differences]
+    whose = frozenset() if contract is None else contract.receivers
+    if not places or any(len(p) < 2 or p[0] not in whose or p[1] == CLASS for p in places):
+        return ""
+    if question.nature == "write":
+        return " (says nothing of whose it is? name what does: @tool(receiver=[...]))"
+    return (
+        f" (says nothing of whose it is? --ignore {question.tool}:{nearest.differences[0].pointer})"
+    )
 
 
 def _allowed(

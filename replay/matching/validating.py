@@ -98,7 +98,8 @@ def _schema_faults(contract: Contract, arguments: Mapping[str, JsonValue]) -> li
     # What was filled in was not said: a default that the schema does not name is no fault.
     named = schema.get("properties")
     hidden = defaults - named.keys() if isinstance(named, dict) else set()
-    said: JsonValue = {name: value for name, value in arguments.items() if name not in hidden}
+    told = contract.said(arguments)
+    said: JsonValue = {name: value for name, value in told.items() if name not in hidden}
     return faults(said, schema)
 
 

@@ -232,7 +232,9 @@ def _is_valid(call: Call) -> bool:
     if not isinstance(call.arguments, dict):
         return False
     schema = call.contract.argument_schema if call.contract is not None else None
-    return schema is None or not _is_checkable(schema) or not faults(call.arguments, schema)
+    if call.contract is None or schema is None or not _is_checkable(schema):
+        return True
+    return not faults(call.contract.said(call.arguments), schema)
 
 
 def _is_checkable(schema: object) -> bool:

@@ -134,7 +134,7 @@ def test_a_decorated_function_of_a_module_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(module_level)) is module_level  # noqa: S301  # our own bytes
 
 
-def test_methods_class_methods_and_static_methods_record_their_own_arguments_only() -> None:
+def test_methods_and_class_methods_record_whose_they_are_and_static_methods_do_not() -> None:
     class Desk:
         @tracekit.tool(name="bound")
         def bound(self, a: int) -> int:
@@ -170,10 +170,10 @@ def test_methods_class_methods_and_static_methods_record_their_own_arguments_onl
         assert (Sub.below(2), Sub().above(3)) == ("Sub", "Sub")
         assert (Desk.static_below(4), Sub().static_above(5)) == (4, 5)
     assert [(row.tool_name, recorded.argument(row)) for row in recorded.rows("tool_call")] == [
-        ("override", {"a": 1}),
-        ("bound", {"a": 1}),
-        ("cls_below", {"a": 2}),
-        ("cls_above", {"a": 3}),
+        ("override", {"self": {"class": "Sub"}, "a": 1}),
+        ("bound", {"self": {"class": "Sub"}, "a": 1}),
+        ("cls_below", {"cls": {"class": "Sub"}, "a": 2}),
+        ("cls_above", {"cls": {"class": "Sub"}, "a": 3}),
         ("static_below", {"a": 4}),
         ("static_above", {"a": 5}),
     ]
@@ -210,10 +210,10 @@ def test_partials_callable_objects_and_bound_methods_can_be_tools() -> None:
         assert asyncio.run(tracekit.tool(AsyncSearch())("D")) == "d"
     assert [(row.tool_name, recorded.argument(row)) for row in recorded.rows("tool_call")] == [
         ("between", {"low": 4, "high": 9}),
-        ("Search", {"query": "a"}),
-        ("method", {"query": "b"}),
-        ("slow", {}),
-        ("AsyncSearch", {"query": "D"}),
+        ("Search", {"self": {"class": "Search"}, "query": "a"}),
+        ("method", {"self": {"class": "Search"}, "query": "b"}),
+        ("slow", {"nonlocal": {"query": "c"}, "self": {"class": "Search"}}),
+        ("AsyncSearch", {"self": {"class": "AsyncSearch"}, "query": "D"}),
     ]
     assert recorded.observation(recorded.rows("tool_call")[4]) == "d"
     mark = getattr(partial, MARK)
