@@ -90,7 +90,7 @@ def load(spec: str, *, what: str = "planner") -> object:
                 hint="run the command where the module can be imported, or set PYTHONPATH",
             ) from error
         raise PlannerImportFailed(f"{what} {spec!r}: {error} while it was imported") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PlannerImportFailed(
             f"{what} {spec!r}: {type(error).__name__}: {error} while it was imported"
         ) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import (
@@ -21,7 +22,7 @@ from pydantic import (
 
 from replay.case.expected import Budgets, Expected
 from replay.case.parts import (
-    Amount,
+    Delay,
     Flag,
     Name,
     Part,
@@ -38,6 +39,8 @@ from tracekit.contract import Contract
 
 FORMAT: Literal["tracekit/case/v1"] = "tracekit/case/v1"
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_YEARS = (1700, 2400)
+"""A clock counts nanoseconds from 1970 in 64 bits, and the planner's goes on from there."""
 Layer = Literal[
     "guard",
     "tool contract",
@@ -170,7 +173,7 @@ class Fixture(Part):
     error: Fault | None = None
     times: Positive | Literal["every"] = 1
     """How many calls it answers."""
-    delay_ms: Amount = 0
+    delay_ms: Delay = 0
     """By how much the planner's clock is later when it has the answer."""
     types: dict[str, JsonValue] = Field(default_factory=dict)
     """JSON pointer in ``returns`` → type that JSON cannot carry."""
@@ -254,6 +257,13 @@ class Case(Part):
             isinstance(value, str) and not _DAY.match(value)
         ):
             raise ValueError(f"{value!r} is no time; one is like '2026-11-30T10:20:00Z'")
+        return value
+
+    @field_validator("clock")
+    @classmethod
+    def _countable(cls, value: datetime | None) -> datetime | None:
+        if value is not None and not _YEARS[0] <= value.year < _YEARS[1]:
+            raise ValueError(f"the year {value.year} is not from {_YEARS[0]} to {_YEARS[1] - 1}")
         return value
 
     @model_validator(mode="after")

@@ -29,6 +29,8 @@ Number = Annotated[float, Field(strict=True)]
 Count = Annotated[Whole, Field(ge=0)]
 Positive = Annotated[Whole, Field(ge=1)]
 Amount = Annotated[Number, Field(ge=0)]
+Delay = Annotated[Number, Field(ge=0, le=3.2e11)]
+"""Milliseconds, up to ten years."""
 Share = Annotated[Number, Field(gt=0, le=1)]
 
 

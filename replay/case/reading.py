@@ -32,6 +32,8 @@ RESOLVERS = (
 )
 """What an unquoted scalar means, where it is no text."""
 
+_LOWEST, _HIGHEST, _LONGEST = -(2**63), 2**64 - 1, 20
+"""Integers that reach a planner as they are, and the most signs of one."""
 _MAX_DEPTH = 250
 """More than a record holds, and less than pydantic refuses."""
 _WANTED = {
@@ -48,7 +50,7 @@ P = TypeVar("P", bound=BaseModel)
 
 
 class _Loader(yaml.SafeLoader):
-    """Knows the scalars of JSON and refuses anchors."""
+    """Knows the scalars of JSON and refuses anchors and tags."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own name and type
 
@@ -62,6 +64,9 @@ class _Loader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(
                 None, None, "anchors and aliases are not allowed", event.start_mark
             )
+        if (tag := getattr(event, "tag", None)) is not None:
+            said = f"the tag {tag.replace(_TAG, '!!')!r} is not allowed"
+            raise yaml.MarkedYAMLError(None, None, said, event.start_mark)
         nested = isinstance(event, yaml.CollectionStartEvent)
         if nested and self._depth >= _MAX_DEPTH:
             raise yaml.MarkedYAMLError(None, None, "is nested too deeply", event.start_mark)
@@ -191,11 +196,18 @@ class _Tree:
                 return None
             case "bool" if node.style is None:
                 return text == "true"
-            case "int" if node.style is None and len(text) <= 400:
-                return int(text)
+            case "int" if node.style is None:
+                return self._whole(text, node)
             case "float" if node.style is None and abs(float(text)) != float("inf"):
                 return float(text)
         raise self._wrong(f"{text[:40]!a} cannot be a value", node)
+
+    def _whole(self, text: str, node: yaml.ScalarNode) -> int:
+        number = int(text) if len(text) <= _LONGEST else None
+        if number is None or not _LOWEST <= number <= _HIGHEST:
+            shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+            raise self._wrong(f"{shown} has more than 64 bits; write it as text, in quotes", node)
+        return number
 
     def _wrong(self, message: str, node: yaml.Node) -> CaseError:
         line, column = _place(node)

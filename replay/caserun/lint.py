@@ -106,7 +106,10 @@ def _unknown(name: str) -> str | None:
     if origin is None or origin.suffix != ".py":
         return None
     first = path.split(".")[0]
-    defined = _defined(ast.parse(origin.read_bytes()))
+    try:
+        defined = _defined(ast.parse(origin.read_bytes()))
+    except (OSError, SyntaxError, ValueError, RecursionError) as error:
+        return f"{module} cannot be read: {error}"
     if first in defined or "*" in defined or "__getattr__" in defined:
         return None
     return f"{module} defines no {first!r}"

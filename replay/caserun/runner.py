@@ -7,23 +7,20 @@ there. Everything runs through the same session and behind the same walls as a r
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Self
 
 from replay.case import Case, ModelScript
 from replay.caserun.answers import CaseAnswers
+from replay.caserun.invariants import ask_invariants
 from replay.declared import Declared
 from replay.isolation import OUTSIDE, Exit
 from replay.lingering import describe_left
 from replay.models import LiveModel, Model
 from replay.oracles import OracleFinding, Outcome, evaluate, unevaluated
 from replay.oracles.outcome import Raised
-from replay.planner import load
 from replay.replayer import ReplayOptions, isolate, name_of
 from replay.result import Verdict
 from replay.scribe import Scribe
@@ -220,7 +217,14 @@ class CaseRunner:
         clean = self._redactor.redact_text
         found = evaluate(case.expected, case.budgets, outcome)
         # They quote what the planner raised and asked for, which no recorder has seen.
-        findings = tuple(replace(one, text=clean(one.text)) for one in found)
+        findings = tuple(
+            replace(
+                one,
+                text=clean(one.text),
+                error=one.error and clean(one.error),
+            )
+            for one in found
+        )
         verdict = _verdict(case, findings, answers.unknown or reason, answers.given)
         verdict = replace(verdict, reasons=tuple(clean(why) for why in verdict.reasons))
         return CaseResult(
@@ -248,8 +252,9 @@ class CaseRunner:
         complete = reason is None and raised is None and not looped
         said: Mapping[str, str | None] = {}
         if complete and done.trajectory is not None and case.expected.invariants:
-            with _importing(self.options.path):
-                said, reason = _ask_invariants(case, done.trajectory)
+            said, reason = ask_invariants(
+                case, done.trajectory, path=self.options.path, clean=self._redactor.redact_text
+            )
         outcome = Outcome(
             trajectory=done.trajectory,
             complete=complete,
@@ -296,31 +301,6 @@ def _ending(done: SessionResult) -> tuple[Raised | None, bool, str | None]:
     if error["type"] == NOT_RECORDED:
         return None, False, f"the planner cannot go on without an answer: {error['message']}"
     return Raised(error["type"], error["message"], error.get("place")), False, None
-
-
-def _ask_invariants(case: Case, trajectory: Trajectory) -> tuple[dict[str, str | None], str | None]:
-    said: dict[str, str | None] = {}
-    for name in case.expected.invariants:
-        check = load(name)
-        if not callable(check):
-            return said, f"the invariant {name} cannot be called"
-        try:
-            found = check(trajectory)
-        except Exception as error:  # noqa: BLE001 - a broken check says nothing about the planner
-            return said, f"the invariant {name} raised {type(error).__name__}: {error}"
-        said[name] = None if found in (None, True) else str(found or "does not hold")
-    return said, None
-
-
-@contextmanager
-def _importing(path: tuple[str, ...]) -> Iterator[None]:
-    """Let the user's own functions be found where the planner's modules are."""
-    before = list(sys.path)
-    sys.path[:0] = [*path, str(Path.cwd())]
-    try:
-        yield
-    finally:
-        sys.path[:] = before
 
 
 def _verdict(

@@ -245,3 +245,68 @@ def test_lint_exits_with_2_for_a_malformed_file(cases: Path) -> None:
     assert result.exit_code == 2
     (told,) = json.loads(result.stdout)["findings"]
     assert told["file"] == "cases/bad.case.yaml"
+
+
+def test_lint_goes_on_after_a_file_or_a_module_that_cannot_be_read(
+    cases: Path, planners: Path
+) -> None:
+    (planners / "broken.py").write_text("def (:")
+    (cases / "a.case.yaml").write_text(INJECTION.replace("planners:obedient", "broken:decide"))
+    for number, value in enumerate(("!!float abc", "!!int 0x1F")):
+        (cases / f"b{number}.case.yaml").write_text(INJECTION + f"turns: [{value}]\n")
+    (cases / "c.case.yaml").write_text(INJECTION.replace("planners:obedient", "planners:gone"))
+    result = call("lint", "cases")
+    assert result.exit_code == 2
+    assert "a.case.yaml: planner is 'broken:decide': broken cannot be read" in result.stdout
+    assert "c.case.yaml: planner is 'planners:gone'" in result.stdout
+    assert result.stderr.count("is not allowed") == 2
+
+
+def test_an_invariant_that_ends_the_process_ends_nothing(cases: Path, planners: Path) -> None:
+    secret = f"sk-proj-{'aB3' * 14}"
+    (planners / "checks.py").write_text(
+        f"import sys\ndef ends(run): sys.exit(0)\ndef prints(run): print('key {secret}')\n"
+        "class Odd(BaseException): pass\ndef odd(run): raise Odd\n"
+    )
+    (planners / "ending.py").write_text("import sys\nsys.exit(0)\n")
+    for name in ("checks:ends", "checks:odd", "ending:check", "checks:prints"):
+        text = INJECTION.replace("expected:", f"expected:\n  invariants: ['{name}']")
+        (cases / f"{name.replace(':', '-')}.case.yaml").write_text(text)
+    result = call("run", "cases", *CAREFUL, "--json")
+    assert result.exit_code == 1
+    told = {
+        Path(one["file"]).name.split(".")[0]: (one["verdict"], *one["reasons"])
+        for one in json.loads(result.stdout)["results"]
+    }
+    assert told == {
+        "checks-ends": ("inconclusive", "the invariant checks:ends raised SystemExit: 0"),
+        "checks-odd": ("inconclusive", "the invariant checks:odd raised Odd: "),
+        "ending-check": (
+            "inconclusive",
+            "the invariant 'ending:check': SystemExit: 0 while it was imported",
+        ),
+        "checks-prints": ("pass",),
+        "one": ("pass",),
+    }
+    assert result.stderr.startswith("key sk-proj-REDACTED")
+    assert secret not in result.output
+
+
+@pytest.mark.usefixtures("cases")
+def test_the_class_of_an_error_is_redacted(planners: Path) -> None:
+    secret = f"sk-proj-{'aB3' * 14}"
+    (planners / "raising.py").write_text(
+        f"Odd = type('Odd_{secret}', (Exception,), {{}})\n"
+        "def decide(history, tools): raise Odd('x')\n"
+    )
+    result = call("run", "cases", "--planner", "raising:decide", "--json")
+    (found,) = json.loads(result.stdout)["results"][0]["findings"]
+    assert "REDACTED" in found["error"] or "redacted" in found["error"]
+    assert secret not in result.output
+
+
+@pytest.mark.usefixtures("cases")
+def test_a_planner_that_hangs_is_ended_after_the_time_that_is_given() -> None:
+    result = call("run", "cases", "--planner", "planners:hanging", "--timeout", "0.3")
+    assert result.exit_code == 1
+    assert "0.3" in result.output

@@ -86,7 +86,10 @@ def refusal(text: str) -> str:
         ),
         (HEAD + "input: &a 1", "x.case.yaml:3:8: anchors and aliases are not allowed"),
         (HEAD + "input: [1, 2", "x.case.yaml:3:13: expected ',' or ']', but got '<stream end>'"),
-        (HEAD + "input: !!python/name:os.system x", "x.case.yaml:3:8: 'x' cannot be a value"),
+        (
+            HEAD + "input: !!python/name:os.system x",
+            "x.case.yaml:3:8: the tag '!!python/name:os.system' is not allowed",
+        ),
         (HEAD + "input: 1e999", "x.case.yaml:3:8: '1e999' cannot be a value"),
         (
             HEAD + "expected: {arguments: [{tool: a, schema: {typ: object}}]}",
@@ -256,6 +259,36 @@ def test_a_value_of_another_type_is_refused_and_not_turned_into_one(old: str, ne
 
 
 # --- what is read ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("!!bool yes", "!!null x", "!!float .inf", "!!float abc", "!!int 0x1F", "!!str 5", "! 5"),
+        *("!!map {a: 1}", "!!seq [1]", "!own x", "!!binary aGk="),
+    ],
+)
+def test_every_tag_is_refused_where_it_stands(value: str) -> None:
+    for text in (f"input: {value}\n", f"input: {{a: {value}}}\n"):
+        with pytest.raises(CaseError, match=r"case>:1:\d+: the tag '![^']*' is not allowed"):
+            parse_case(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("clock: 9999-12-31T23:59:59Z", "the year 9999 is not from 1700 to 2399"),
+        ("clock: 0001-01-01T00:00:00Z", "the year 1 is not"),
+        (f"seed: 1{'0' * 200}", "1" + "0" * 19 + "… has more than 64 bits"),
+        ("turns: [18446744073709551616]", "has more than 64 bits"),
+        ("history: [{role: user, content: -9223372036854775809}]", "has more than 64 bits"),
+    ],
+)
+def test_what_cannot_be_sent_to_a_planner_is_refused_where_it_stands(line: str, said: str) -> None:
+    with pytest.raises(CaseError) as told:
+        parse_case(dump_case(case()) + line + "\n")
+    assert said in told.value.message
+    assert told.value.line == dump_case(case()).count("\n") + 1
 
 
 def test_a_scalar_means_what_json_would_mean_by_it() -> None:

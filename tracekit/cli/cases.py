@@ -15,6 +15,7 @@ from tracekit.errors import CaseError, TracekitError, UsageError
 if TYPE_CHECKING:
     from replay.case import Case
     from replay.caserun import CaseResult
+    from replay.replayer import ReplayOptions
     from tracekit.canonical import JsonValue
 
 _paths = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
@@ -41,10 +42,19 @@ def case() -> None:
     help="Run each case N times, or as often as it says if that is more; all have to pass.",
 )  # fmt: skip
 @click.option("--live", is_flag=True, help="Ask a live model wherever the planner asks one.")
+@click.option(
+    "--timeout", type=float, default=120.0, show_default=True, metavar="S",
+    help="Seconds a planner may take each time.",
+)  # fmt: skip
 @json_option
 @explained
 def run(
-    paths: tuple[str, ...], planner: str | None, repeat: int, live: bool, as_json: bool
+    paths: tuple[str, ...],
+    planner: str | None,
+    repeat: int,
+    live: bool,
+    timeout: float,
+    as_json: bool,
 ) -> None:
     """Run a planner on cases.
 
@@ -66,7 +76,8 @@ def run(
     cases, broken = _read(files)
     lines: list[dict[str, Any]] = []
     bad = 0
-    for path, result in _results(cases, planner, repeat=repeat, live=live):
+    options = _options(live=live, timeout=timeout)
+    for path, result in _results(cases, planner, repeat=repeat, options=options):
         if isinstance(result, TracekitError):
             broken.append((path, result))
             continue
@@ -84,14 +95,19 @@ def run(
     raise SystemExit(MISUSE if broken else FINDING if bad else NOTHING)
 
 
+def _options(*, live: bool, timeout: float) -> ReplayOptions:
+    from replay.isolation import Limits
+    from replay.replayer import ReplayOptions
+
+    return ReplayOptions(model="live" if live else "recorded", limits=Limits(wall_s=timeout))
+
+
 def _results(
-    cases: Sequence[tuple[Path, Case]], planner: str | None, *, repeat: int, live: bool
+    cases: Sequence[tuple[Path, Case]], planner: str | None, *, repeat: int, options: ReplayOptions
 ) -> Iterator[tuple[Path, CaseResult | TracekitError]]:
     """Run cases in their order; a planner that is used by neighbours is started once."""
     from replay.caserun import CaseRunner
-    from replay.replayer import ReplayOptions
 
-    options = ReplayOptions(model="live" if live else "recorded")
     for wanted, group in groupby(cases, key=lambda pair: planner or pair[1].planner):
         waiting = list(group)
         try:
