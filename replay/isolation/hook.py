@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from replay.isolation import rules
 from replay.isolation.rules import Attempt, Ground
-from tracekit.bodies import tool_on_stack
+from tracekit.bodies import close_bodies, open_bodies, tool_on_stack
 from tracekit.guard import REFUSED
 
 Report = Callable[[dict[str, Any]], None]
@@ -97,10 +97,13 @@ def raise_wall(ground: Ground, report: Report) -> None:
         sys.addaudithook(_audit)
         _switch.installed = True
     _switch.ground = ground
+    if not _switch.bodies_run:
+        close_bodies()
 
 
 def lower_wall() -> None:
     """Refuse nothing any more."""
+    open_bodies()
     _switch.ground = None
     _switch.report = None
     for module, name, original in _switch.originals:
@@ -111,6 +114,7 @@ def lower_wall() -> None:
 def let_bodies_run() -> None:
     """From now on bodies of tools that write may run in this process, which is no planner's."""
     _switch.bodies_run = True
+    open_bodies()
 
 
 def is_up() -> bool:

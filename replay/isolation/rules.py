@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Literal
 
-import tracekit
+import tracekit.bodies
+import tracekit.guard
 
 Kind = Literal["network", "process", "native", "signal", "file", "system", "tool"]
 
@@ -59,11 +60,9 @@ Rule = Callable[[Ground, tuple[Any, ...]], Attempt | None]
 
 def is_machinery(filename: str) -> bool:
     """Tell whether a source file belongs to the interpreter or to this package."""
-    if filename.startswith("<"):
+    if filename.startswith(("<", *_PACKAGES)):
         return True
-    if "site-packages" in filename:
-        return False
-    return filename.startswith((_STDLIB, _OURS))
+    return "site-packages" not in filename and filename.startswith(_STDLIB)
 
 
 def is_own(code: CodeType) -> bool:
@@ -83,8 +82,8 @@ def is_own(code: CodeType) -> bool:
 
 
 _STDLIB = os.path.dirname(os.__file__) + os.sep
-_OURS = os.path.dirname(__file__) + os.sep
-_PACKAGES = tuple(os.path.dirname(at) + os.sep for at in (_OURS[:-1], tracekit.__file__))
+_OURS = os.path.dirname(os.path.dirname(__file__))
+_PACKAGES = (_OURS + os.sep, os.path.dirname(tracekit.__file__) + os.sep)
 _FINALISERS = weakref.__file__
 _LIBRARIES = ("duckdb", "numpy", "opentelemetry", "pyarrow", "pydantic", "rapidfuzz", "sandlock")
 """What the replay's own side calls, of other people's Python code."""
@@ -289,6 +288,10 @@ def _judge_tool(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
     return Attempt("tool", f"a call of {_text(args[0])}, where nothing answers calls")
 
 
+def _judge_body(_: Ground, __: tuple[Any, ...]) -> Attempt | None:
+    return Attempt("tool", "the body, before its first line")
+
+
 def _always(kind: Kind, what: str) -> Rule:
     return lambda _, __: Attempt(kind, what)
 
@@ -342,5 +345,6 @@ RULES: dict[str, Rule] = {
     "sqlite3.load_extension": _always("native", "an extension of sqlite"),
     "import": _judge_import,
     "tracekit.unheard": _judge_unheard,
-    "tracekit.guard.refused": _judge_tool,
+    tracekit.guard.REFUSED: _judge_tool,
+    tracekit.bodies.BEGUN: _judge_body,
 }

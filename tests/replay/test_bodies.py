@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import inspect
 import sys
+import textwrap
 import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -17,7 +19,9 @@ import tracekit
 from replay import ReplayOptions, ReplayResult
 from replay.isolation import Level, kernel_available
 from replay.replayer import Replayer
+from tracekit import bodies
 from tracekit.bodies import tool_on_stack
+from tracekit.errors import WriteBlocked
 from tracekit.store import open_store
 
 seen: list[str | None] = []
@@ -110,8 +114,6 @@ def test_what_other_decorators_share_is_no_body() -> None:
 
 
 def test_a_body_that_is_gone_is_forgotten() -> None:
-    from tracekit import bodies
-
     gc.collect()
     before = len(bodies._known)
     tool = tracekit.tool(effect="write")(types.FunctionType(sync.__code__.replace(), globals()))
@@ -122,27 +124,40 @@ def test_a_body_that_is_gone_is_forgotten() -> None:
 
 
 AGENT = """
-import asyncio, os, socket, subprocess
+import asyncio, os, socket, subprocess, types
 import tracekit
 
-def raw_send():
+def plain_send():
     socket.create_connection(("127.0.0.1", 9), 1)
 
-def raw_run():
+def plain_run():
     subprocess.run(["true"])
 
-async def raw_log():
+async def plain_log():
     with open("here", "w") as file:
         file.write("x")
 
-def raw_note():
+def plain_note():
     with open("/nowhere-at-all", "w") as file:
         file.write("x")
 
-send = tracekit.tool(effect="write", name="send")(raw_send)
-run = tracekit.tool(name="run")(raw_run)
-log = tracekit.tool(effect="write", name="log")(raw_log)
-note = tracekit.tool(effect="read", name="note")(raw_note)
+done = []
+
+def plain_count():
+    done.append(1)
+
+def copied(function):
+    return types.FunctionType(function.__code__, globals())
+
+# Taken before there was a tool.
+raw_send, raw_run, raw_log = copied(plain_send), copied(plain_run), copied(plain_log)
+raw_note = copied(plain_note)
+
+send = tracekit.tool(effect="write", name="send")(plain_send)
+run = tracekit.tool(name="run")(plain_run)
+log = tracekit.tool(effect="write", name="log")(plain_log)
+note = tracekit.tool(effect="read", name="note")(plain_note)
+count = tracekit.tool(effect="write", name="count")(plain_count)
 
 @tracekit.tool(effect="read")
 def look():
@@ -158,7 +173,7 @@ def shop(way):
                 asyncio.run(done)
         except OSError:
             pass
-    return "went on"
+    return f"went on after {globals()['done']}"
 """
 
 KERNEL = pytest.param(
@@ -176,7 +191,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         import bodily  # type: ignore[import-not-found]  # written above
 
         tracekit.configure(store=made / "store")
-        for way in ("", "raw_send", "raw_run", "raw_log", "raw_note"):
+        for way in ("", "plain_count", "raw_send", "raw_run", "raw_log", "raw_note"):
             with tracekit.run(run_id=f"r{way}"), patch.context() as calm:
                 calm.setattr(bodily, way or "look", bodily.look)
                 calm.setattr(bodily.asyncio, "run", lambda done: done)
@@ -212,6 +227,111 @@ def test_an_attempt_of_a_body_names_its_tool(
     assert finding.kind == "write refused"
     assert finding.text.startswith(f"the body of {tool} ran around the guard: {kind} refused: ")
     assert result.incidental == ()
+
+
+@pytest.mark.parametrize("level", ["process", KERNEL])
+def test_a_body_that_does_what_no_wall_hears_is_not_even_begun(folder: Path, level: Level) -> None:
+    result = _replayed(folder, "plain_count", level)
+    assert (result.exit.result or {})["answer"] == "went on after []"
+    (finding,) = result.findings
+    text = "the body of count ran around the guard: tool refused: the body, before its first line"
+    assert (finding.kind, finding.text.startswith(f"{text} at {folder}/bodily.py:")) == (
+        "write refused",
+        True,
+    )
+
+
+def one(first: int, /, second: int = 2, *more: int, third: int = 3, **rest: int) -> object:
+    return first
+
+
+async def two(*, only: object) -> object:
+    return only
+
+
+def three() -> Iterator[int]:
+    yield 1
+
+
+async def four(last: int) -> AsyncIterator[int]:
+    yield last
+
+
+def enclosed(inner: int) -> Callable[..., Any]:
+    return lambda outer: (inner, outer)
+
+
+@types.coroutine
+def five() -> Iterator[int]:
+    yield 1
+
+
+class Base:
+    def spend(self) -> str:
+        return "spent"
+
+
+class Till(Base):
+    def spend(self) -> str:
+        return super().spend()
+
+
+SHAPES = [
+    (one, lambda: one(1)),
+    (two, lambda: asyncio.run(two(only=1))),
+    (three, lambda: list(three())),
+    (four, lambda: asyncio.run(_read(four(1)))),
+    (five, lambda: five().send(None)),
+    (INNER := enclosed(1), lambda: INNER(2)),
+    (Till.spend, lambda: Till().spend()),
+]
+
+
+@pytest.fixture
+def closed() -> Iterator[None]:
+    bodies.close_bodies()
+    yield
+    bodies.open_bodies()
+
+
+@pytest.mark.parametrize(("function", "call"), SHAPES)
+def test_a_closed_body_keeps_its_shape_and_comes_back_as_it_was(
+    function: types.FunctionType, call: Callable[[], Any]
+) -> None:
+    def looked() -> Any:
+        tests = inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction
+        return (
+            inspect.signature(function), inspect.getsource(function), function.__code__.co_qualname,
+            [test(function) for test in tests], function.__code__.co_freevars,
+        )  # fmt: skip
+
+    before, code, gives = looked(), function.__code__, call()
+    bodies.note_body(function, "mine")
+    bodies.close_bodies()
+    try:
+        assert looked() == before
+        with pytest.raises(WriteBlocked, match=r"^mine \(effect write\) is not executed"):
+            call()
+    finally:
+        bodies.open_bodies()
+    assert function.__code__ is code
+    assert call() == gives
+
+
+@pytest.mark.usefixtures("closed")
+def test_what_is_made_a_tool_while_bodies_are_closed_is_closed_at_once() -> None:
+    def plain() -> None:
+        raise AssertionError
+
+    tracekit.tool(effect="write", name="mine")(plain)
+    with pytest.raises(WriteBlocked):
+        plain()
+
+
+@pytest.mark.usefixtures("closed")
+def test_a_function_of_a_library_stays_open_where_another_makes_a_tool_of_it() -> None:
+    tracekit.tool(name="mine")(textwrap.dedent)
+    assert textwrap.dedent(" x") == "x"
 
 
 def test_what_the_body_of_a_reading_tool_writes_is_ordinary_code(folder: Path) -> None:

@@ -181,7 +181,7 @@ def plain(tool):
             continue
         seen.add(id(one))
         if isinstance(one, types.FunctionType) and one.__module__ == __name__ and (
-            "exec" in one.__code__.co_names and one.__code__.co_name == "spend"
+            one.__code__.co_name == "spend"
         ):
             return one
         waiting += [o for o in gc.get_referents(one) if not isinstance(o, types.ModuleType)]
@@ -192,7 +192,7 @@ def collected():
     return next(
         o for o in gc.get_objects()
         if isinstance(o, types.FunctionType) and o.__module__ == __name__
-        and o.__qualname__ == "spend" and "exec" in o.__code__.co_names
+        and o.__qualname__ == o.__code__.co_name == "spend"
     )
 
 def load_as(name, more=""):
