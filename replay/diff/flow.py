@@ -27,6 +27,8 @@ _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 """What stands in JSON text as it is."""
 _LONGEST = 300
 _NOTHING: frozenset[str] = frozenset()
+SINGLY = 60
+"""So few values are looked for one after the other."""
 QUICKLY = 2_000_000
 """Values times characters: so much is looked through before anything is taken apart."""
 
@@ -118,7 +120,9 @@ def _occurring(wanted: Mapping[str, str], text: str) -> dict[str, str]:
 
     Where nothing in them is written otherwise than it is, every word that is shown is one there.
     """
-    words = frozenset[str]() if "\\" in text else frozenset(WORD.findall(text))
+    words = frozenset[str]()
+    if len(wanted) > SINGLY and "\\" not in text:
+        words = frozenset(WORD.findall(text))
     return {
         one: value
         for one, value in wanted.items()

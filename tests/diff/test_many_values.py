@@ -33,11 +33,14 @@ _SHOWN = st.recursive(
 @given(st.lists(st.tuples(_SHOWN, _SHOWN), max_size=5))
 def test_what_is_left_out_beforehand_was_shown_by_nobody(steps: list[tuple[Any, Any]]) -> None:
     one = run(*(read("get", {"v": used}, shown) for used, shown in steps))
-    quick = flow_of(one)
+    singly = flow_of(one)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flow, "SINGLY", 0)
+        quick = flow_of(one)
         patch.setattr(flow, "QUICKLY", -1)
         slow = flow_of(one)
     assert (quick.uses, quick.provides) == (slow.uses, slow.provides)
+    assert (singly.uses, singly.provides) == (slow.uses, slow.provides)
 
 
 class _Counted(str):
