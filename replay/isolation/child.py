@@ -112,7 +112,7 @@ class Keeper:
         level, walls = self.boot["level"], []
         target = proof.Target.from_dict(self.boot["target"])
         if level == "kernel":
-            seal.seal(self.boot["sealed"])
+            seal.seal(self.boot["sealed"], self.boot["judged"])
             walls.append(proof.prove_kernel(target))
         if level in ("kernel", "process"):
             hook.raise_wall(self._ground(), lambda _: None)

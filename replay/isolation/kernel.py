@@ -11,19 +11,19 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from replay.isolation.gaps import NO_GAPS, Gaps
-from replay.isolation.seal import SEALED, can_seal
+from replay.isolation.seal import JUDGED, SEALED, can_seal
 from replay.isolation.transport import Change, Transport, set_pipes
 
 UNSEEN = (
     "system calls made by C code are refused by the kernel without a word to the report",
     "changes of metadata, execve and signals that only the kernel stopped",
-    "changes of file flags by ioctl on a file opened for reading are not refused",
+    "locks on files, and what reading takes out of a FIFO, are not refused to C code",
 )
 """What this wall cannot list, or does not stop."""
 
@@ -51,12 +51,21 @@ def kernel_available() -> tuple[bool, str]:
 
 def sealed_numbers() -> list[int]:
     """Return the numbers of the system calls that the child forbids itself."""
+    return list(_numbers(SEALED).values())
+
+
+def judged_numbers() -> dict[str, int]:
+    """Return the numbers of the system calls that the child forbids itself for some arguments."""
+    return _numbers(JUDGED)
+
+
+def _numbers(names: Iterable[str]) -> dict[str, int]:
     from sandlock.sandbox import _resolve_syscall
 
-    numbers = []
-    for name in SEALED:
+    numbers = {}
+    for name in names:
         try:
-            numbers.append(int(_resolve_syscall(name)))
+            numbers[name] = int(_resolve_syscall(name))
         except ValueError:  # this processor has no such call
             continue
     return numbers

@@ -236,6 +236,7 @@ class Isolate:
             "host": self._host,
             "target": target,
             "sealed": kernel.sealed_numbers() if on_kernel else [],
+            "judged": kernel.judged_numbers() if on_kernel else {},
             "copied": [str(copied)] if copied else [],
             "gaps": [self._gaps.addresses(), list(self._gaps.folders)],
             "mark": self._mark.hex(),

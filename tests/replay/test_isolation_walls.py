@@ -7,13 +7,17 @@ says the same.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import platform
+import resource
 import select
 import socket
 import sqlite3
 import subprocess
 import textwrap
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -171,6 +175,24 @@ WAYS: dict[str, tuple[str, bool, bool]] = {
         False,
     ),
     "libc kill by ctypes": ("ctypes.CDLL(None).kill(pid, 15)", True, False),
+    "Multipath TCP by ctypes": ("c_connect(ctypes.CDLL(None), port, 262)", True, False),
+    "TCP Fast Open by ctypes": ("c_send(ctypes.CDLL(None), port, 0x20000000)", True, False),
+    "listen by ctypes": ("c_listen(ctypes.CDLL(None))", True, False),
+    "limits of another process by ctypes": (
+        "ctypes.CDLL(None).prlimit(pid, 7, (ctypes.c_uint64 * 2)(5, 5), None)",
+        True,
+        False,
+    ),
+    "processors of another process by ctypes": (
+        "ctypes.CDLL(None).sched_setaffinity(pid, 8, (ctypes.c_uint64 * 1)(1))",
+        True,
+        False,
+    ),
+    "flags of a file by ctypes": (
+        "ctypes.CDLL(None).ioctl(os.open(o + '/file', 0), ctypes.c_ulong(0x40086602), NODUMP)",
+        True,
+        False,
+    ),
 }
 # Prepared when the planner's module is imported. The hook does not hear of the calls, only the
 # kernel stops them; without the kernel the hook refuses the preparation.
@@ -213,9 +235,20 @@ def c_write(library, o):
     fd = library.open(os.fsencode(o + "/file"), os.O_WRONLY)
     library.write(fd, b"x", 1)
 
-def c_connect(library, port):
-    fd = library.socket(2, 1, 0)
-    library.connect(fd, struct.pack("=HH4s8x", 2, socket.htons(port), bytes([127, 0, 0, 1])), 16)
+NODUMP = (0x40).to_bytes(8, "little")
+
+def here(port):
+    return struct.pack("=HH4s8x", 2, socket.htons(port), bytes([127, 0, 0, 1]))
+
+def c_connect(library, port, protocol=0):
+    library.connect(library.socket(2, 1, protocol), here(port), 16)
+
+def c_send(library, port, flags):
+    library.sendto(library.socket(2, 1, 0), b"x", 1, flags, here(port), 16)
+
+def c_listen(library):
+    if library.listen(library.socket(2, 1, 0), 1) == 0:
+        os._exit(1)  # nobody outside could tell
 
 def go(request, channel):
     names = dict(request["targets"], s=os.environ["HOME"], LATE=globals().get("LATE"))
@@ -254,16 +287,32 @@ class Outside:
         return (
             [_describe(path) for path in sorted([self.folder, *self.folder.rglob("*")])],
             select.select(listeners, [], [], 0)[0],
-            self.victim.poll(),
+            (self.victim.poll(), *_standing(self.victim.pid)),
             sorted(name for name in os.listdir("/dev/shm") if name.startswith("tracekit-")),
         )
+
+
+def _standing(pid: int) -> Any:
+    return (
+        os.sched_getaffinity(pid), os.sched_getscheduler(pid), os.getpriority(os.PRIO_PROCESS, pid),
+        [resource.prlimit(pid, kind) for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_CPU)],
+    )  # fmt: skip
+
+
+def _flags(path: Path) -> bytes:
+    """What ``lsattr`` shows; nothing where the file system knows no flags."""
+    flags = bytearray(8)
+    with open(path, "rb") as file, suppress(OSError):
+        fcntl.ioctl(file, 0x80086601, flags)
+    return bytes(flags)
 
 
 def _describe(path: Path) -> Any:
     found = path.lstat()
     content = path.read_bytes() if path.is_file() else b""
     return (
-        str(path), found.st_mode, found.st_mtime_ns, found.st_nlink, os.listxattr(path), content
+        str(path), found.st_mode, found.st_mtime_ns, found.st_nlink, os.listxattr(path), content,
+        _flags(path) if path.is_file() else b"",
     )  # fmt: skip
 
 
@@ -336,6 +385,69 @@ def test_what_the_hook_cannot_hear_the_kernel_stops(
     assert exit_.result == {"value": "went on"}
     assert outside.state() == before
     assert findings == []
+
+
+ARGUMENTS = """
+import ctypes, errno, os, socket, struct
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+VECTOR = ctypes.create_string_buffer(64)
+
+def said(result):
+    return "" if result >= 0 else errno.errorcode[ctypes.get_errno()]
+
+def go(request, channel):
+    one, two = socket.socketpair()
+    fd, pair, victim = LIBC.socket(2, 1, 0), one.fileno(), request["pid"]
+    file = os.open(__file__, os.O_RDONLY)
+    names = globals() | locals()
+    return [said(eval(call, names)) for call in request["calls"]]
+"""
+JUDGED = {
+    "LIBC.socket(2, 1, 6)": "",
+    "LIBC.socket(2, 1 | 0o2004000, 0)": "",
+    "LIBC.socket(1, 2, 0)": "",
+    "LIBC.socket(10, 1, 262)": "EPERM",
+    "LIBC.socket(2, 5, 0)": "EPERM",  # SCTP by its type
+    "LIBC.socket(2, 6, 0)": "EPERM",  # DCCP
+    "LIBC.socket(40, 1, 0)": "EPERM",  # to the host of a virtual machine
+    "LIBC.socket(43, 1, 0)": "EPERM",  # SMC, which speaks TCP
+    "LIBC.socket(38, 5, 0)": "EPERM",
+    "LIBC.sendto(pair, b'x', 1, 0x4000, None, 0)": "",
+    "LIBC.sendto(pair, b'x', 1, 0x20004000, None, 0)": "EPERM",
+    "LIBC.sendmsg(pair, VECTOR, 0x20000000)": "EPERM",
+    "LIBC.sendmmsg(pair, VECTOR, 1, 0x20000000)": "EPERM",
+    "LIBC.setsockopt(fd, 6, 1, struct.pack('i', 1), 4)": "",
+    "LIBC.setsockopt(fd, 1, 30, struct.pack('i', 1), 4)": "ENOPROTOOPT",
+    "LIBC.setsockopt(fd, 6, 30, struct.pack('i', 1), 4)": "EPERM",
+    "LIBC.setsockopt(fd, 6, 19, struct.pack('i', 1), 4)": "EPERM",
+    "LIBC.listen(fd, 1)": "EPERM",
+    "LIBC.ioctl(pair, 0x541B, VECTOR)": "",
+    "LIBC.ioctl(file, ctypes.c_ulong(0x40806685), VECTOR)": "EPERM",  # makes it immutable
+    "LIBC.ioctl(file, ctypes.c_ulong(0x5000940E), VECTOR)": "EPERM",
+    "LIBC.ioctl(0, 0x5412, b'x')": "EPERM",  # types into a terminal
+    "LIBC.fcntl(file, 1, 0)": "",
+    "LIBC.fcntl(file, 1024, 1)": "EPERM",
+    "LIBC.fcntl(pair, 8, victim)": "EPERM",
+    "LIBC.prlimit(0, 7, None, VECTOR)": "",
+    "LIBC.prlimit(victim, 7, None, VECTOR)": "EPERM",
+    "LIBC.sched_setaffinity(0, 8, b'\\xff' * 8)": "",
+    "LIBC.sched_setaffinity(victim, 8, b'\\xff' * 8)": "EPERM",
+    "LIBC.syscall(256, victim, 8, VECTOR, VECTOR)": "EPERM",  # migrate_pages
+}
+
+
+@pytest.mark.parametrize("level", [KERNEL])
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are written")
+def test_the_kernel_refuses_by_arguments_what_it_would_let_through_by_name(
+    tmp_path: Path, outside: Outside, level: Level
+) -> None:
+    (tmp_path / "arguing.py").write_text(ARGUMENTS, "utf-8")
+    request = {"pid": outside.targets["pid"], "calls": list(JUDGED)}
+    with Isolate("arguing:go", level=level, path=[tmp_path], host=HOST, cwd=tmp_path) as planner:
+        result = planner.run(request, lambda _: None).result
+    assert result is not None
+    assert dict(zip(JUDGED, result["value"], strict=True)) == JUDGED
 
 
 @pytest.mark.parametrize("way", BENEATH)
