@@ -1,6 +1,7 @@
 """``agent``, ``tool``, ``llm``, ``retrieval`` and ``step``: functions whose calls are recorded.
 
 A decorator changes neither signature nor result nor exception of what it decorates, sync or async.
+More than 400 lines, since each stands here twice, called with a function and without one.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from tracekit.events import Effect
 from tracekit.interruption import pass_on
 from tracekit.operations import Kind, as_tags, current
 from tracekit.origin import MADE_BY, origin_of
-from tracekit.prepared import Prepared, Short
+from tracekit.prepared import Prepared
 from tracekit.receivers import LeftOut, Whose, watched
 from tracekit.recorder import Recorder
-from tracekit.steps import Step, Unrecorded, open_step, passed_by, unrecorded
+from tracekit.steps import Step, open_step, passed_by, unrecorded
 from tracekit.wrap import shape_of, wrap
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -112,28 +113,23 @@ def tool(
     Args:
         effect: What it does to the world; not declared, it counts as a write in every replay.
         name, purpose: Default the function's name and the first paragraph of its docstring.
-        touches: Resources that it reads or changes; default all.
-        matchers: How a replay compares arguments of a read.
-        idempotency_key: Computes the key of a call from its bound arguments.
-        idempotency_field: The argument that is the caller's own key: its name, or a JSON pointer.
-        receiver: Of a method or closure, the fields or variables that say whose call it is;
-            default all that can. An empty one leaves the class of the object.
+        touches, matchers: What it reads or changes, default all; how arguments of a read compare.
+        idempotency_key, idempotency_field: Computes a call's key; the argument that is one.
+        receiver: Of a method or closure, the fields that say whose call it is; default all.
         argument_schema, result_schema: JSON Schemas of arguments and result.
     """
 
     def decorate(function: F) -> F:
-        whose = Whose(function, receiver, _without_secrets)
-        contract = contract_of(
-            getattr(function, "__func__", function),
-            name=_label(name, function),
-            purpose=purpose if purpose is not None else inspect.getdoc(_plain(function)),
+        contract, whose = _declared(
+            function,
+            receiver,
+            named=(name, purpose),
             effect=effect,
             argument_schema=argument_schema,
             result_schema=result_schema,
             matchers=matchers,
             touches=touches,
             idempotency_field=idempotency_field,
-            beside=whose.beside,
         )
         return _tool(function, "tool_call", contract, whose, idempotency_key)
 
@@ -156,15 +152,8 @@ def retrieval(
     """
 
     def decorate(function: F) -> F:
-        label = _label(name, function)
-        whose = Whose(function, None, _without_secrets)
-        contract = contract_of(
-            getattr(function, "__func__", function),
-            name=label,
-            purpose=inspect.getdoc(_plain(function)),
-            effect="read",
-            matchers=matchers,
-            beside=whose.beside,
+        contract, whose = _declared(
+            function, None, named=(name, None), effect="read", matchers=matchers
         )
         return _tool(function, "retrieval", contract, whose, None)
 
@@ -257,6 +246,25 @@ def _made_by(function: Callable[..., Any]) -> Callable[[], dict[str, Any]]:
     return said
 
 
+def _declared(
+    function: Callable[..., Any],
+    receiver: Sequence[str] | None,
+    *,
+    named: tuple[str | None, str | None],
+    **said: Any,
+) -> tuple[Contract, Whose]:
+    """The contract of a tool, and what tells whose its calls are."""
+    (name, purpose), whose = named, Whose(function, receiver, _without_secrets)
+    contract = contract_of(
+        getattr(function, "__func__", function),
+        name=_label(name, function),
+        purpose=purpose if purpose is not None else inspect.getdoc(_plain(function)),
+        beside=whose.beside,
+        **said,
+    )
+    return contract, whose
+
+
 def _tool(
     function: F,
     kind: Kind,
@@ -323,12 +331,28 @@ def _decorated(
             f"{type(function).__name__} {mark.name!r} cannot be called, so it cannot be recorded",
             hint="put the decorator on the function itself: below @property and its like",
         )
-    bound = binder(_signature(function))
-
     if shape_of(function).endswith("generator"):
         prepared = None
+    told = whose or LeftOut(function)
+    opener = _opener(_signature(function), mark, opened, prepared, told if told else None)
+    wrapper = wrap(function, opener, guarded=guard.installed, off=passed_by)
+    if told.method is not None:
+        told.method.wrapper = wrapper
+    setattr(wrapper, MARK, mark)
+    return wrapper  # type: ignore[return-value]  # same shape and signature
 
-    def open_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Step | Short | Unrecorded:
+
+def _opener(
+    signature: inspect.Signature,
+    mark: Decorated,
+    opened: Callable[[dict[str, object]], Step],
+    prepared: Prepared | None,
+    told: Whose | LeftOut | None,
+) -> wrapped.OpenStep:
+    """Give what opens a step for each call; only what may be somebody's asks whose it is."""
+    bound = binder(signature)
+
+    def open_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> wrapped.Step:
         try:
             arguments = bound(args, kwargs)
             if prepared is not None:
@@ -338,6 +362,9 @@ def _decorated(
             return opened(arguments)
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             return unrecorded(error, mark.contract)
+
+    if told is None:
+        return open_call
 
     def open_somebodys(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> wrapped.Step:
         try:
@@ -349,13 +376,7 @@ def _decorated(
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             return unrecorded(error, mark.contract)
 
-    told = whose or LeftOut(function)
-    opener = open_somebodys if told else open_call  # others pay nothing
-    wrapper = wrap(function, opener, guarded=guard.installed, off=passed_by)
-    if told.method is not None:
-        told.method.wrapper = wrapper
-    setattr(wrapper, MARK, mark)
-    return wrapper  # type: ignore[return-value]  # same shape and signature
+    return open_somebodys
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
