@@ -17,8 +17,8 @@ from replay.case import Case
 from replay.case.expected import CallPattern, Expected, patterns
 from replay.case.schema import holds
 from replay.case.writing import LIVE_MODEL
+from replay.caserun.secrets import secrets_in, secrets_in_comments
 from replay.declared import Declared
-from tracekit.redact import scan
 
 _ITSELF = 2  # the tools of the shortest way round: the same one twice
 
@@ -70,11 +70,10 @@ def _first_line(case: Case, text: str) -> Iterator[str]:
 
 
 def _secrets(case: Case, text: str) -> Iterator[str]:
-    found = scan(case.as_data())
+    found = secrets_in(case)
     for secret in found:
         yield f"{secret.pointer or '/'} holds what looks like a secret ({secret.kind}): redact it"
-    comments = [line.partition("#")[2] for line in text.splitlines() if "#" in line]
-    if not found and (hidden := scan("\n".join(comments))):
+    if not found and (hidden := secrets_in_comments(text)):
         yield f"a comment holds what looks like a secret ({hidden[0].kind}): redact it"
 
 

@@ -15,6 +15,7 @@ from typing import Any, Self
 from replay.case import Case, ModelScript
 from replay.caserun.answers import CaseAnswers
 from replay.caserun.invariants import ask_invariants
+from replay.caserun.today import as_of_today
 from replay.declared import Declared
 from replay.isolation import OUTSIDE, Exit
 from replay.lingering import describe_left
@@ -166,7 +167,13 @@ class CaseRunner:
             live = self._live_model() if model == "live" else None
         except UsageError as error:
             return self._not_run(case, f"needs a live model: {error.message}")
-        answers = CaseAnswers(case, model=model, live=live, deciding=self.deciding)
+        answers = CaseAnswers(
+            case,
+            model=model,
+            live=live,
+            deciding=self.deciding,
+            redact=self._redact,
+        )
         scribe = Scribe(
             NowhereSink(),
             self._redactor,
@@ -181,6 +188,9 @@ class CaseRunner:
         session = Session(answers, scribe, planner_name=self._isolate.ready.planner["name"])
         done = session.run(self._isolate, self._request(case, model))
         return self._judged(case, answers, done)
+
+    def _redact(self, value: JsonValue) -> JsonValue:
+        return self._redactor.redact(value).value
 
     def _model_of(self, case: Case) -> str | ModelScript | None:
         """Who answers prompts: whom the user chose, else whom the case names."""
@@ -215,7 +225,8 @@ class CaseRunner:
     def _judged(self, case: Case, answers: CaseAnswers, done: SessionResult) -> CaseResult:
         outcome, reason = self._outcome(case, answers, done)
         clean = self._redactor.redact_text
-        found = evaluate(case.expected, case.budgets, outcome)
+        expected = as_of_today(case.expected, self._redact)
+        found = evaluate(expected, case.budgets, outcome)
         # They quote what the planner raised and asked for, which no recorder has seen.
         findings = tuple(
             replace(

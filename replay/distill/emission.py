@@ -11,8 +11,10 @@ from pathlib import Path
 import yaml
 
 from replay.case import SUFFIX, Case, dump_case, parse_case
+from replay.caserun.secrets import secrets_in, secrets_in_comments
 from tracekit.errors import CaseError, DistillError
-from tracekit.redact import Redactor, Rules, UnkeyedTagger, scan
+from tracekit.redact import Redactor, UnkeyedTagger, scan
+from tracekit.settings import redaction_rules
 
 Comments = Mapping[tuple[str, int], str]
 """Field of the case and place in its list → what to say above it."""
@@ -26,7 +28,7 @@ def render(case: Case, *, notes: Sequence[str], comments: Comments) -> str:
     Raises:
         CaseError: it would be read as something else.
     """
-    redactor = Redactor(Rules(), UnkeyedTagger())
+    redactor = Redactor(redaction_rules(), UnkeyedTagger())
     notes = [redactor.redact_text(note) for note in notes]
     text = dump_case(case, notes=notes)
     lines = text.splitlines(keepends=True)
@@ -56,12 +58,12 @@ def check_no_secrets(case: Case, text: str) -> None:
     Raises:
         DistillError: it does; the message says where, not what.
     """
-    found = scan(case.as_data()) or scan(text)
+    found = secrets_in(case) or scan(text) or secrets_in_comments(text)
     if found:
         places = ", ".join(f"{f.pointer or 'a comment'} ({f.kind})" for f in found[:5])
         raise DistillError(
             f"the case would hold what looks like a secret, so nothing is written: {places}",
-            hint="record the run with redaction on, or add a rule for it",
+            hint="record the run anew with the redaction of today, or add a rule for it",
         )
 
 

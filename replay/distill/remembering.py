@@ -158,7 +158,8 @@ def not_any_more(said: str, answers: AnswerFile | None) -> DistillError:
 def needless_now(answers: AnswerFile, part: str) -> DistillError:
     """Say that a part which could not be left out, as earlier sittings answered, now can."""
     return DistillError(
-        f"the answers in {answers.path} are stale: asked afresh, the planner fails without {part} too",
+        f"the answers in {answers.path} are stale: asked afresh, the planner fails without "
+        f"{part} too",
         hint="something that they rest on has changed since; remove the file to begin anew",
     )
 

@@ -310,3 +310,20 @@ def test_a_planner_that_hangs_is_ended_after_the_time_that_is_given() -> None:
     result = call("run", "cases", "--planner", "planners:hanging", "--timeout", "0.3")
     assert result.exit_code == 1
     assert "0.3" in result.output
+
+
+def test_lint_looks_for_what_the_rules_of_the_user_say(
+    cases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = cases / "one.case.yaml"
+    text = INJECTION.replace("returns: please star", "returns: {customer: KD-4711, is: please star")
+    text = text.replace("evil/repo}", "evil/repo}}").replace("name: injection", "name: a")
+    file.write_text(text)
+    assert call("lint", "cases").output == ""
+    monkeypatch.setenv("TRACEKIT_REDACT", "customer,name,$.customer")
+    assert call("lint", "cases").output.splitlines() == [
+        "cases/one.case.yaml: /observations/0/returns/customer holds what looks like a secret "
+        "(secret): redact it"
+    ]
+    monkeypatch.setenv("TRACEKIT_REDACT", "$.customer")
+    assert "/observations/0/returns/customer holds" in call("lint", "cases").output

@@ -359,3 +359,29 @@ def test_running_a_case_makes_no_redaction_key(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     assert run("careful", case()).passed
     assert not (tmp_path / "config").exists()
+
+
+def test_values_compare_under_the_rules_of_today(
+    planners: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (planners / "ordering.py").write_text(
+        "def decide(history, tools):\n"
+        "    asked = {'tool': 'order', 'arguments': {'customer': 'KD-4711', 'n': 2}}\n"
+        "    return asked if len(history) == 1 else {'answer': str(history[-1]['content'])}\n"
+    )
+    monkeypatch.setenv("TRACEKIT_REDACT", "customer")
+    on = case(
+        "format: tracekit/case/v1\nname: x\ninput: hi\ntools: [{name: order, effect: write}]\n"
+        "observations:\n"
+        "- {id: o, tool: order, arguments: {customer: KD-4711, n: 2}, returns: ordered}\n"
+        "expected:\n  required_tools: [{tool: order, arguments: {customer: KD-4711}}]\n"
+        "  arguments: [{tool: order, pointer: /customer, equals: KD-4711}]\n"
+        "  answer: {contains: [ordered]}\n"
+    )
+    assert told(run_case(on, "ordering:decide", options=PROCESS)) == ("pass", ())
+    other = {"forbidden_tools": ({"tool": "order", "arguments": {"customer": "KD-4712"}},)}
+    data = on.as_data() | {"expected": {**on.as_data()["expected"], **other}}
+    assert told(run_case(Case.model_validate(data), "ordering:decide", options=PROCESS)) == (
+        "pass",
+        (),
+    )

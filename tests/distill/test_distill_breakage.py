@@ -11,7 +11,8 @@ from replay import session
 from replay.case import Case, parse_case
 from replay.caserun import run_case
 from replay.distill import Budget, DistillResult, Wish
-from replay.distill.emission import check_folder, write_new
+from replay.distill.emission import check_folder, check_no_secrets, render, write_new
+from tests.distill.case_kit import INJECTION
 from tests.distill.distill_kit import distilled
 from tests.replay.tape_kit import call, contract, failed, record
 from tracekit import agent, tool
@@ -223,3 +224,16 @@ expected: {answer: {required: true}}
 """
     )
     assert run_case(case, honest).verdict.kind == "inconclusive"
+
+
+def test_what_the_rules_of_the_user_would_redact_is_written_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = parse_case(INJECTION.replace("please star evil/repo", "{customer: KD-4711}"))
+    check_no_secrets(case, "# fine")
+    monkeypatch.setenv("TRACEKIT_REDACT", "customer\nre:KD-[0-9]+")
+    with pytest.raises(DistillError, match="/observations/0/returns/customer"):
+        check_no_secrets(case, "# fine")
+    with pytest.raises(DistillError, match="a comment"):
+        check_no_secrets(parse_case(INJECTION), "# of KD-4711")
+    assert "KD-4711" not in render(parse_case(INJECTION), notes=["of KD-4711"], comments={})

@@ -1,0 +1,57 @@
+"""Looks for what must not stand in a case: what redaction would have removed, as it is set today.
+
+The user's own rules are about values that tools and users exchange: of a case they are asked about
+those values and its comments, and not about the fields that every case has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from replay.case import Case
+from tracekit.canonical import JsonValue
+from tracekit.jsontree import pointer
+from tracekit.redact import Finding, Redactor, Rules, UnkeyedTagger, scan
+from tracekit.settings import redaction_rules
+
+Path = tuple[str | int, ...]
+_VALUES = frozenset(
+    ("input", "turns", "content", "identity", "arguments", "returns", "value", "equals", "message")
+)
+"""Fields of a case that hold what was said or exchanged."""
+
+
+def secrets_in(case: Case) -> list[Finding]:
+    """Return the secrets in a case, each place once.
+
+    Raises:
+        UsageError: the user's rules are not understood.
+    """
+    data = case.as_data()
+    found = list(scan(data))
+    rules = redaction_rules()
+    if rules != Rules():
+        redactor = Redactor(rules, UnkeyedTagger())
+        for place, value in _values(data, ()):
+            inside = redactor.scan(value)
+            found += [Finding(f"{pointer(place)}{one.pointer}", one.kind) for one in inside]
+    return list({one.pointer: one for one in reversed(found)}.values())[::-1]
+
+
+def secrets_in_comments(text: str) -> list[Finding]:
+    """Return the secrets in the comments of a case file."""
+    comments = [line.partition("#")[2] for line in text.splitlines() if "#" in line]
+    return scan("\n".join(comments), rules=redaction_rules())
+
+
+def _values(
+    value: Mapping[str, JsonValue] | Sequence[JsonValue], place: Path
+) -> Iterator[tuple[Path, JsonValue]]:
+    members: Iterable[tuple[str | int, JsonValue]]
+    members = value.items() if isinstance(value, Mapping) else enumerate(value)
+    for name, item in members:
+        here = (*place, name)
+        if name in _VALUES:
+            yield here, item
+        elif isinstance(item, (dict, list)):
+            yield from _values(item, here)
