@@ -100,8 +100,13 @@ def _as_recorded(
 
 def _may_be_better(rows: Rows, left: Sequence[Step], right: Sequence[Step]) -> bool:
     """Whether more lines differ than would have to, going by the letters alone."""
-    ours, theirs = Counter(step.letter for step in left), Counter(step.letter for step in right)
-    least = max((ours - theirs).total(), (theirs - ours).total())
+    waiting = Counter([step.letter for step in left])
+    common = 0
+    for step in right:
+        if waiting.get(step.letter):
+            waiting[step.letter] -= 1
+            common += 1
+    least = max(len(left), len(right)) - common
     unequal = sum(
         one is None or two is None or left[one].letter != right[two].letter
         for one, two in rows.pairs
