@@ -9,6 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# What a property holds for is tested, not how long one example took beside other work.
+settings.register_profile("tracekit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tracekit")
 
 # Redaction is keyed. A fixed key makes placeholders the same in every run of the tests.
 REDACTION_KEY = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"

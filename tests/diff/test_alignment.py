@@ -149,7 +149,6 @@ def agrees_with_the_whole_table(rows: tuple[list[Call], list[Call]]) -> None:
 
 
 @given(related())
-@settings(deadline=None)
 def test_what_is_taken_for_granted_stands_in_the_whole_table_too(
     rows: tuple[list[Call], list[Call]],
 ) -> None:
@@ -158,7 +157,7 @@ def test_what_is_taken_for_granted_stands_in_the_whole_table_too(
 
 @pytest.mark.slow
 @given(related(60))
-@settings(max_examples=5_000, deadline=None)
+@settings(max_examples=5_000)
 def test_what_is_taken_for_granted_stands_in_5000_whole_tables(
     rows: tuple[list[Call], list[Call]],
 ) -> None:
@@ -166,7 +165,6 @@ def test_what_is_taken_for_granted_stands_in_5000_whole_tables(
 
 
 @given(related(12), st.integers(1, 5), st.integers(1, 20))
-@settings(deadline=None)
 def test_a_table_in_blocks_is_the_same_table(
     rows: tuple[list[Call], list[Call]], height: int, kept: int
 ) -> None:
@@ -184,7 +182,6 @@ def test_a_table_in_blocks_is_the_same_table(
 
 
 @given(related())
-@settings(deadline=None)
 def test_long_rows_are_aligned_as_short_ones_are(rows: tuple[list[Call], list[Call]]) -> None:
     left, right, rules = prepared(*rows)
     with pytest.MonkeyPatch.context() as patch:
@@ -195,7 +192,6 @@ def test_long_rows_are_aligned_as_short_ones_are(rows: tuple[list[Call], list[Ca
 
 
 @given(related())
-@settings(deadline=None)
 def test_the_script_of_difflib_is_never_cheaper(rows: tuple[list[Call], list[Call]]) -> None:
     left, right, rules = prepared(*rows)
     letters = [step.letter for step in left], [step.letter for step in right]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.case import parse_case, read_case, rewrite_case, with_comments
@@ -67,7 +67,6 @@ def test_a_comment_goes_with_its_part_and_stays_where_that_is_gone() -> None:
     assert "name: other  # short, please" in written
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(["# one", "  # second", "# needs care", "# a: b", "#", "# - x"]), max_size=6

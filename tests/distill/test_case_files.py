@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.case import (
@@ -371,7 +371,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(VALUES, TEXTS, VALUES)
 def test_what_is_written_is_read_as_the_same(returns: Any, message: str, value: Any) -> None:
     made = Case(
@@ -389,7 +388,6 @@ def test_what_is_written_is_read_as_the_same(returns: Any, message: str, value: 
     assert dump_case(parse_case(text)) == text
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_other_readers_of_yaml_read_the_same(value: Any) -> None:
     made = case().model_copy(update={"input": value})

@@ -33,7 +33,7 @@ def runs(draw: st.DrawFn) -> Trajectory:
     return run(*steps, labels=dict(labels), run_id=name)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(runs(), runs())
 def test_a_rate_is_no_less_than_none_and_no_more_than_all(
     one: Trajectory, gold: Trajectory
@@ -48,7 +48,7 @@ def test_a_rate_is_no_less_than_none_and_no_more_than_all(
             assert DEFINITIONS[name].above_one or count.numerator <= count.denominator
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(runs())
 def test_a_run_is_its_own_best_reference(one: Trajectory) -> None:
     found = measure(one, gold=one)
@@ -57,7 +57,7 @@ def test_a_run_is_its_own_best_reference(one: Trajectory) -> None:
     assert found.value("excess_step_ratio") in (None, 0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(runs(), runs())
 def test_what_is_precision_one_way_is_recall_the_other(one: Trajectory, other: Trajectory) -> None:
     there, back = measure(one, gold=other), measure(other, gold=one)
@@ -66,7 +66,7 @@ def test_what_is_precision_one_way_is_recall_the_other(one: Trajectory, other: T
         assert there.value("argument_accuracy") == back.value("argument_accuracy")
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(runs(), min_size=1, max_size=5, unique_by=lambda one: one.run_id))
 def test_the_parts_of_a_rate_and_the_buckets_of_runs_add_up_to_the_whole(
     made: list[Trajectory],

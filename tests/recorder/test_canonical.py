@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import rfc8785
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit.canonical import (
@@ -46,7 +46,6 @@ JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(deadline=None)  # the outcome is tested, not the time
 @given(JSON_VALUES)
 def test_both_writers_give_the_bytes_of_rfc_8785(value: JsonValue) -> None:
     expected = rfc8785.dumps(value)
@@ -68,7 +67,6 @@ def test_floats_of_every_size_are_written_as_rfc_8785_writes_them() -> None:
     assert [n for n in finite if canonical_bytes([n]) != rfc8785.dumps([n])] == []
 
 
-@settings(deadline=None)  # the outcome is tested, not the time
 @given(st.dictionaries(TEXT, JSON_VALUES, max_size=6), st.randoms(use_true_random=False))
 def test_a_digest_ignores_key_order(value: dict[str, JsonValue], chance: random.Random) -> None:
     names = list(value)
@@ -77,7 +75,6 @@ def test_a_digest_ignores_key_order(value: dict[str, JsonValue], chance: random.
     assert digest({name: value[name] for name in names}) == digest(value)
 
 
-@settings(deadline=None)  # the outcome is tested, not the time
 @given(JSON_VALUES)
 def test_stored_text_keeps_order_and_whole_floats(value: JsonValue) -> None:
     back = parse_json(json_bytes(value))

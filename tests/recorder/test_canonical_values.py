@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
@@ -263,7 +263,6 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(deadline=None)  # the outcome is tested, not the time
 @given(VALUES)
 def test_any_nesting_of_known_types_comes_back(value: object) -> None:
     back = decode(stored(encode(value)))
@@ -273,7 +272,6 @@ def test_any_nesting_of_known_types_comes_back(value: object) -> None:
     assert type(back) is type(value)
 
 
-@settings(deadline=None)  # the outcome is tested, not the time
 @given(VALUES)
 def test_the_view_is_plain_json_and_survives_its_text(value: object) -> None:
     encoded = encode(value)

@@ -132,7 +132,7 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(STEP, max_size=25))
 def test_any_sequence_of_prompts_comes_back_exactly(steps: list[Any]) -> None:
     kept = Kept(Redactor(Rules(builtin=False), UnkeyedTagger()))

@@ -67,7 +67,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("spell", SPELLINGS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps=st.lists(STEP, max_size=12))
 def test_any_sequence_of_requests_of_any_shape_comes_back_exactly(
     spell: Spell, steps: list[Any]
@@ -118,7 +118,7 @@ ITEMS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.lists(ITEMS, min_size=1, max_size=3), max_size=8), st.booleans())
 def test_the_turns_of_a_responses_conversation_hash_as_the_whole_does(
     turns: list[list[Any]], instructed: bool

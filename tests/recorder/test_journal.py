@@ -81,7 +81,7 @@ def _blob(data: bytes) -> Blob:
     return Blob(digest=digest_bytes(data), media_type="text/plain", data=data)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(facts=st.lists(FACTS, min_size=1, max_size=4), data=st.lists(st.binary(max_size=20)))
 def test_facts_and_blobs_come_back_as_they_were(
     tmp_path: Path, facts: list[Fact], data: list[bytes]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit import jsontree
@@ -49,7 +49,6 @@ def test_a_pointer_that_leads_nowhere_says_so(pointer: str) -> None:
         assert caught.value.pointer == pointer
 
 
-@settings(deadline=None)  # the outcome is tested, not the time
 @given(JSON_VALUES)
 def test_every_leaf_is_found_by_its_pointer(value: JsonValue) -> None:
     for pointer, leaf in jsontree.walk(value):
@@ -67,13 +66,11 @@ def test_leaves_come_in_order() -> None:
     ]
 
 
-@settings(deadline=None)  # the outcome is tested, not the time
 @given(JSON_VALUES)
 def test_a_value_does_not_differ_from_itself(value: JsonValue) -> None:
     assert jsontree.differences(value, value) == ()
 
 
-@settings(deadline=None)  # the outcome is tested, not the time
 @given(JSON_VALUES, JSON_VALUES)
 def test_differences_are_symmetric_and_agree_with_the_canonical_text(
     left: JsonValue, right: JsonValue

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit.canonical import JsonValue
@@ -319,7 +319,6 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.dictionaries(KEYS, VALUES, max_size=12))
 def test_no_span_is_too_strange_to_be_read(attributes: dict[str, Any]) -> None:
     reading = read(_span(attributes))

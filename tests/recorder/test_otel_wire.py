@@ -82,7 +82,7 @@ def _by_scope(request: ExportTraceServiceRequest) -> list[tuple[bytes, bytes, st
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(SPANS, max_size=4))
 def test_spans_read_back_as_the_package_would_have_sent_them(spans: Sequence[ReadableSpan]) -> None:
     sent = ExportTraceServiceRequest.FromString(spans_request(spans))

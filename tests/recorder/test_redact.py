@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tracekit.redact
@@ -442,7 +442,6 @@ def shape(value: Any) -> Any:
     return type(value)
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_redacting_twice_is_redacting_once(value: Any) -> None:
     once = redactor().redact(value)
@@ -452,7 +451,6 @@ def test_redacting_twice_is_redacting_once(value: Any) -> None:
     assert scan(once.value) == []
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_the_shape_of_a_value_stays(value: Any) -> None:
     assert shape(redactor().redact(value).value) == shape(value)

@@ -48,7 +48,7 @@ def _is_missed(value: Any, rules: Rules, known: dict[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("known", [{}, KNOWN], ids=["nothing known", "known"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(value=PLAIN)
 def test_where_it_sees_nothing_the_redactor_changes_nothing(
     known: dict[str, str], value: Any
@@ -79,7 +79,7 @@ def test_no_secret_that_the_tests_know_is_missed(place: Any) -> None:
 
 
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda one: f"{one.kind} {one.needles[0]!r}")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_what_a_detector_finds_is_seen(detector: Detector, data: st.DataObject) -> None:
     pattern = re.sub(r"(?<!\()\?\+|(?<=[+*}])\+", "", detector.pattern.pattern)
@@ -89,7 +89,7 @@ def test_what_a_detector_finds_is_seen(detector: Detector, data: st.DataObject) 
 
 
 @pytest.mark.parametrize("kind", sorted(ISSUED))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_tokens_are_seen(kind: str, data: st.DataObject) -> None:
     prefix = data.draw(st.sampled_from(ISSUED[kind].prefixes))
@@ -99,7 +99,7 @@ def test_tokens_are_seen(kind: str, data: st.DataObject) -> None:
     assert not _is_missed({"a": before + prefix + rest}, Rules(), {})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_names_of_secrets_are_seen_however_they_are_spelt(data: st.DataObject) -> None:
     word = data.draw(st.sampled_from(sorted(secret_endings())))

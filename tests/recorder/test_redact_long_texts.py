@@ -85,7 +85,7 @@ def _in_pieces(text: str, piece: int) -> list[Span]:
         return [*find_forms(look, DETECTORS), *find_tokens(look), *find_assignments(look)]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(text=TEXTS, piece=st.sampled_from([1, 7, 64, 200, 512]))
 def test_in_pieces_is_found_what_is_found_in_the_whole(text: str, piece: int) -> None:
     found = _everywhere(text)
@@ -94,7 +94,7 @@ def test_in_pieces_is_found_what_is_found_in_the_whole(text: str, piece: int) ->
 
 
 @pytest.mark.slow
-@settings(max_examples=20_000, deadline=None)
+@settings(max_examples=20_000)
 @given(text=TEXTS, piece=st.integers(1, 600))
 def test_in_pieces_is_found_what_is_found_in_the_whole_of_many_texts(text: str, piece: int) -> None:
     assert _in_pieces(text, piece) == _everywhere(text)
@@ -110,7 +110,7 @@ def test_a_secret_at_any_border_is_found(over: int) -> None:
             assert _in_pieces(text, 512) == _everywhere(text), said
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=TEXTS, piece=st.sampled_from([7, 64, 512]))
 def test_a_long_text_is_redacted_as_a_short_one(text: str, piece: int) -> None:
     redactor = Redactor(Rules(), KeyedTagger(KEY))
@@ -122,7 +122,7 @@ def test_a_long_text_is_redacted_as_a_short_one(text: str, piece: int) -> None:
         assert find_placeholders(text) == walls
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.text("aZ9_-é.\u0663 (", max_size=60))
 def test_the_name_before_a_word_is_what_can_be_one(text: str) -> None:
     assert _name_before(text, len(text)) == re.split(r"[^\w-]", text[-40:])[-1]

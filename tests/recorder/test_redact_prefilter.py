@@ -85,7 +85,7 @@ KNOWN = {"hunter2-known": "redacted-secret-0123456789abcdef", 'quo"ted-é\n1': "
         (Rules(fields=("name",), builtin=False), KNOWN),
     ],
 )
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(value=PLAIN)
 def test_what_passes_is_not_changed(rules: Rules, known: dict[str, str], value: Any) -> None:
     redactor = Redactor(rules, KeyedTagger(KEY))
@@ -145,7 +145,7 @@ def test_rules_that_are_not_known_let_nothing_pass() -> None:
     assert Redactor(Rules(builtin=False), KeyedTagger(KEY)).finds_nothing(plain, Scope())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=st.lists(st.one_of(TEXTS, st.sampled_from("@\\nrt.a")), max_size=12).map("".join))
 def test_addresses_are_found_where_the_pattern_alone_finds_them(text: str) -> None:
     (detector,) = [one for one in DETECTORS if one.kind == "email"]
@@ -153,7 +153,7 @@ def test_addresses_are_found_where_the_pattern_alone_finds_them(text: str) -> No
     assert list(detector.find(Look(text))) == list(everywhere.find(Look(text)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_placeholders_are_found_where_the_pattern_alone_finds_them(data: st.DataObject) -> None:
     made = [

@@ -64,7 +64,7 @@ def _is_kept(value: Any) -> bool:
     return REDACTOR.redact(value).value == value
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(value=VALUES)
 def test_texts_of_the_words_that_detectors_read_pass_only_if_nothing_is_changed(value: Any) -> None:
     if _short_ways_pass(value):
@@ -135,7 +135,7 @@ def test_without_the_built_in_rules_no_token_no_card_and_no_name_is_looked_for()
 
 
 @pytest.mark.parametrize("detector", [one for one in DETECTORS if one.starts is not None])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.lists(st.sampled_from([*WORDS, "bearer ", "Basic dXNlcjpwYXNz"]), max_size=9))
 def test_a_detector_that_knows_where_to_look_finds_as_much(detector: Any, text: list[str]) -> None:
     everywhere = dataclasses.replace(detector, starts=None)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.recorder.record_kit import everything, recording
@@ -193,7 +193,6 @@ PIECES = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(pieces=PIECES)
 def test_redacting_a_stream_twice_is_redacting_it_once(pieces: list[str]) -> None:
     once = redacted(pieces)

@@ -112,7 +112,6 @@ def _cannot_be_told_apart(data: st.DataObject, *, in_a_run: bool) -> None:
 
 @settings(
     max_examples=300,
-    deadline=None,
     derandomize=True,  # the sweep below looks elsewhere every time
     suppress_health_check=list(HealthCheck),
 )
@@ -122,7 +121,7 @@ def test_decorated_and_bare_code_cannot_be_told_apart(data: st.DataObject, in_a_
 
 
 @pytest.mark.slow
-@settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10_000, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), in_a_run=st.booleans())
 def test_decorated_and_bare_code_cannot_be_told_apart_in_a_sweep(
     data: st.DataObject, in_a_run: bool
@@ -146,7 +145,7 @@ def test_decorated_and_bare_code_look_alike(shape: str, kind: str) -> None:
     assert looks(tracekit.tool) == looks(lambda f: f)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(plans=st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=5))
 def test_tasks_take_their_turns_as_they_would_without_us(plans: list[list[int]]) -> None:
     def turns(decorate: Any) -> list[Any]:

@@ -262,7 +262,7 @@ WHO = st.sampled_from("ABC")
 CALLS = st.lists(st.tuples(st.sampled_from(["look", "pay"]), WHO, st.integers(0, 1)), max_size=9)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(CALLS, CALLS)
 def test_no_observation_is_ever_given_to_a_call_of_another_receiver(
     recorded: list[tuple[str, str, int]], questions: list[tuple[str, str, int]]

@@ -218,7 +218,7 @@ def _fact_by_fact(bulks: dict[Path, Bulk]) -> Any:
     return {path: bulk.whole() for path, bulk in bulks.items()}, NOTHING
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.lists(_LINES, min_size=1, max_size=3), st.booleans())
 def test_settling_in_bulk_keeps_the_rows_that_models_give(told: list[Any], live: bool) -> None:
     names = ["w0.jsonl", "w0.p000002.jsonl", "w1.jsonl"]
@@ -231,7 +231,7 @@ def test_settling_in_bulk_keeps_the_rows_that_models_give(told: list[Any], live:
         assert bulk == _settled(Path(place, "models"), journals, live=live)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(_LINES)
 @example(([], [], False))
 def test_reading_in_bulk_says_what_reading_line_by_line_says(told: Any) -> None:
