@@ -178,9 +178,7 @@ def _fits_exactly(obj: object) -> bool:
 
     What is in it many times over counts each time. Of types it sees no more than it must.
     """
-    if type(obj) is not dict and type(obj) is not list:
-        return True
-    level: list[Any] = [obj]
+    level: list[Any] = [obj] if type(obj) is dict or type(obj) is list else []
     count = 1
     for depth in range(1, MAX_DEPTH + 1):
         if len(level) == 1:
