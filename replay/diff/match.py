@@ -257,7 +257,7 @@ def retries(steps: Sequence[Step]) -> set[int]:
     before: Step | None = None
     key: tuple[bool, str, str] | None = None
     for step in calls:
-        last, key = key, _key(step)
+        last, key = key, (True, step.name, step.unkeyed_text)
         likes.setdefault(key, []).append(step)
         if before is not None and last == key:
             found |= {before.index, step.index}

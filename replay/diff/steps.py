@@ -16,13 +16,12 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 from replay.diff.alike import kept_alike
+from replay.diff.arguments import Keys, tools_with_keys_used_again, what_counts, with_key
 from replay.diff.partly import Overlooked, classes_of, unknown_arguments, unknown_result
-from tracekit.canonical import JsonValue, as_compared, canonical_text, cut_digest
+from tracekit.canonical import JsonValue, canonical_text, cut_digest
 from tracekit.contract import Contract, Matchers
-from tracekit.errors import PointerNotFound
 from tracekit.events import Effect
-from tracekit.jsontree import get, remove, walk
-from tracekit.jsontree import replace as with_value
+from tracekit.jsontree import walk
 from tracekit.trajectory import Call, Message, Trajectory
 
 StepKind = Literal["call", "said", "told", "turn"]
@@ -46,6 +45,8 @@ class Step:
     """The part of the letter that the planner chose: name and arguments."""
     arguments_text: str
     outcome_text: str
+    unkeyed_text: str = ""
+    """The text of a call's arguments without what is said of its idempotency key."""
     effect: Effect = "pure"
     """What the tool does to the world, as both sides agree; speech does nothing to it."""
     call: Call | None = None
@@ -78,13 +79,11 @@ class Step:
 
     @property
     def wrote(self) -> bool:
-        """Whether it is a write that may have happened: neither refused nor failed."""
-        return (
-            self.call is not None
-            and self.writes
-            and not self.call.refused
-            and not self.call.observation.is_error
-        )
+        """Whether it is a write that may have happened: one that no policy kept from its body.
+
+        One that raised may have: the world often answers, and only the answer is lost.
+        """
+        return self.call is not None and self.writes and not self.call.refused
 
     @property
     def is_barrier(self) -> bool:
@@ -102,6 +101,8 @@ class Declared:
     idempotency_field: str | None = None
     unknown: tuple[str, ...] = ()
     """The places of the arguments of which nothing is known in one call at least."""
+    keyed: bool = False
+    """Whether a run uses an idempotency key again, so that it counts whether one is new."""
     whose: frozenset[str] = frozenset()
     """The arguments that say whose a call is, where some call does not say it."""
     classed: bool = False
@@ -164,6 +165,11 @@ def declared(left: Trajectory, right: Trajectory) -> dict[str, Declared]:
         told = receivers.get(call.tool, frozenset())
         if told and isinstance(call.arguments, dict) and told.isdisjoint(call.arguments):
             rules[call.tool] = replace(rules[call.tool], whose=told)
+    for name in {
+        *tools_with_keys_used_again(left, rules),
+        *tools_with_keys_used_again(right, rules),
+    }:
+        rules[name] = replace(rules[name], keyed=True)
     for call in (*calls[0], *calls[1]) if partly else ():
         if call.tool in partly:
             partly[call.tool].append(call)
@@ -230,19 +236,19 @@ def steps_of(
     """
     steps: list[Step] = []
     likes = _Likes(like)
-    turns = sorted(
-        (m for m in run.messages if m.role == "user" and not _is_input(m, run)),
-        key=lambda message: message.before_decision,
-    )
+    turns = _turns(run)
+    keys = Keys(rules)
     for decision in run.decisions:
         while turns and turns[0].before_decision <= decision.index:
             steps.append(_speech(len(steps), "turn", decision.index, turns.pop(0).content))
         if decision.message not in (None, "", []) and not decision.final:
             kind: StepKind = "said" if decision.calls else "told"
             steps.append(_speech(len(steps), kind, decision.index, decision.message))
-        for call in decision.calls:
+        said = keys.of(decision)
+        for at, call in enumerate(decision.calls):
             rule = rules[call.tool]
-            steps.append(_call(len(steps), decision.index, call, rule, likes.of(call)))
+            known = None if at in said else likes.of(call)
+            steps.append(_call(len(steps), decision.index, call, rule, known, said.get(at)))
     last = run.decisions[-1].index if run.decisions else 0
     for message in turns:
         steps.append(_speech(len(steps), "turn", last + 1, message.content))
@@ -270,9 +276,11 @@ class _Likes:
         return None
 
 
-def _is_input(message: Message, run: Trajectory) -> bool:
-    """Whether a user's message only renders the run's input, which is compared itself."""
-    return message.before_decision <= 1 and run.input.state == "captured"
+def _turns(run: Trajectory) -> list[Message]:
+    """List the user's turns; the first only renders the run's input, if that is kept."""
+    told = sorted((m for m in run.messages if m.role == "user"), key=lambda m: m.before_decision)
+    renders = bool(told) and told[0].before_decision <= 1 and run.input.state == "captured"
+    return told[1:] if renders else told
 
 
 def _speech(index: int, kind: StepKind, decision: int, content: JsonValue) -> Step:
@@ -291,12 +299,18 @@ def _speech(index: int, kind: StepKind, decision: int, content: JsonValue) -> St
     )
 
 
-def _call(index: int, decision: int, call: Call, rule: Declared, like: Step | None) -> Step:
+def _call(
+    index: int, decision: int, call: Call, rule: Declared, like: Step | None, key: str | None
+) -> Step:
+    unkeyed = ""
     if like is not None:
         arguments, text, action = like.arguments, like.arguments_text, like.action
         classes = like.classes
     else:
         arguments = what_counts(call, rule)
+        if key is not None:
+            unkeyed = canonical_text(arguments)
+            arguments = with_key(arguments, rule, key)
         text = canonical_text(arguments)
         classes = classes_of(call, rule.overlooked)
         if classes:
@@ -322,6 +336,7 @@ def _call(index: int, decision: int, call: Call, rule: Declared, like: Step | No
         action=action,
         arguments_text=text,
         outcome_text=observation,
+        unkeyed_text=unkeyed or text,
         effect=rule.effect,
         call=call,
         classes=classes,
@@ -354,38 +369,3 @@ def _outcome_text(flags: tuple[bool, bool], policy: str | None, evidence: tuple[
 def policy_of(call: Call) -> str | None:
     """Name what a policy decided, where it did not just let the call through."""
     return None if call.policy_decision == "allow" else call.policy_decision
-
-
-def what_counts(call: Call, rule: Declared) -> JsonValue:
-    """Give the arguments of ``call`` without what two equal calls may differ in."""
-    arguments = as_compared(call.arguments, call.argument_types)
-    if not isinstance(arguments, dict) or cut_digest(arguments) is not None:
-        return arguments
-    spelt = arguments if rule.spelling is None else rule.spelling.normalise(arguments)
-    value: JsonValue = dict(spelt)
-    if rule.whose:
-        value = {name: given for name, given in spelt.items() if name not in rule.whose}
-    if rule.writes:
-        return value if rule.idempotency_field is None else _without(value, rule.idempotency_field)
-    for place in rule.matchers.ignore:
-        value = _without(value, place)
-    for place in rule.matchers.sets:
-        value = _sorted_at(value, place)
-    return value
-
-
-def _without(value: JsonValue, place: str) -> JsonValue:
-    try:
-        return remove(value, place)
-    except PointerNotFound:
-        return value
-
-
-def _sorted_at(value: JsonValue, place: str) -> JsonValue:
-    try:
-        found = get(value, place)
-    except PointerNotFound:
-        return value
-    if not isinstance(found, list):
-        return value
-    return with_value(value, place, sorted(found, key=canonical_text))

@@ -1,0 +1,128 @@
+"""What counts of a call's arguments when two calls are compared.
+
+What does not count is taken out: the spelling, what a read's matchers ignore, the order of its
+sets, and which idempotency key a write carries. That two calls of a run carry the *same* key does
+count: the second is another attempt of the first, and with another key it is another payment. So
+where a run uses a key again, a key counts as new, or as that of a call before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tracekit.canonical import JsonValue, as_compared, canonical_text, cut_digest, digest
+from tracekit.errors import PointerNotFound
+from tracekit.jsontree import get, remove, replace
+from tracekit.trajectory import Call, Decision, Trajectory
+
+if TYPE_CHECKING:
+    from replay.diff.steps import Declared
+
+NEW = "(a new key)"
+_LONGEST = 120
+"""Longer arguments are named by their digest."""
+
+
+def what_counts(call: Call, rule: Declared) -> JsonValue:
+    """Give the arguments of ``call`` without what two equal calls may differ in."""
+    arguments = as_compared(call.arguments, call.argument_types)
+    if not isinstance(arguments, dict) or cut_digest(arguments) is not None:
+        return arguments
+    spelt = arguments if rule.spelling is None else rule.spelling.normalise(arguments)
+    value: JsonValue = dict(spelt)
+    if rule.whose:
+        value = {name: given for name, given in spelt.items() if name not in rule.whose}
+    if rule.writes:
+        return value if rule.idempotency_field is None else _without(value, rule.idempotency_field)
+    for place in rule.matchers.ignore:
+        value = _without(value, place)
+    for place in rule.matchers.sets:
+        value = _sorted_at(value, place)
+    return value
+
+
+def _without(value: JsonValue, place: str) -> JsonValue:
+    try:
+        return remove(value, place)
+    except PointerNotFound:
+        return value
+
+
+def _sorted_at(value: JsonValue, place: str) -> JsonValue:
+    try:
+        found = get(value, place)
+    except PointerNotFound:
+        return value
+    if not isinstance(found, list):
+        return value
+    return replace(value, place, sorted(found, key=canonical_text))
+
+
+def with_key(arguments: JsonValue, rule: Declared, said: str) -> JsonValue:
+    """Let what counts of the arguments say whether their idempotency key is a new one."""
+    assert rule.idempotency_field is not None  # else nothing is said of a key
+    try:
+        return replace(arguments, rule.idempotency_field, said)
+    except PointerNotFound:  # no call of this one's arguments has a key
+        return arguments
+
+
+def tools_with_keys_used_again(run: Trajectory, rules: Mapping[str, Declared]) -> set[str]:
+    """Name the tools of which two calls of a run carry one idempotency key."""
+    used = Counter(
+        (call.tool, key) for call in run.calls if (key := _key_of(call, rules[call.tool]))
+    )
+    return {tool for (tool, _), count in used.items() if count > 1}
+
+
+def _key_of(call: Call, rule: Declared) -> str:
+    """Write the idempotency key of a call; nothing where it has none."""
+    if not rule.writes or rule.idempotency_field is None:
+        return ""
+    given = call.arguments
+    if isinstance(given, dict) and rule.spelling is not None:
+        given = rule.spelling.normalise(given)
+    try:
+        key = get(given, rule.idempotency_field)
+    except PointerNotFound:
+        return ""
+    return "" if key is None else canonical_text(key)
+
+
+class Keys:
+    """The idempotency keys that a run has used so far."""
+
+    def __init__(self, rules: Mapping[str, Declared]) -> None:
+        self._rules = rules
+        self._used: dict[tuple[str, str], tuple[str, int]] = {}
+
+    def of(self, decision: Decision) -> dict[int, str]:
+        """Say of each call of a decision that carries a key whether it is new; by its place.
+
+        Calls of one decision have no order, so they are gone through in one of their own.
+        """
+        found: dict[int, str] = {}
+        if not any(self._rules[call.tool].keyed for call in decision.calls):
+            return found
+        order = sorted(
+            (canonical_text([what_counts(call, rule), call.observation.digest_form]), at)
+            for at, call in enumerate(decision.calls)
+            if (rule := self._rules[call.tool]).keyed
+        )
+        for _, at in order:
+            call = decision.calls[at]
+            found[at] = self._said(call, self._rules[call.tool])
+        return found
+
+    def _said(self, call: Call, rule: Declared) -> str:
+        key = call.tool, _key_of(call, rule)
+        if not key[1]:
+            return NEW
+        text = canonical_text(what_counts(call, rule))
+        first, times = self._used.get(key, (text, 0))
+        self._used[key] = first, times + 1
+        shown = first if len(first) <= _LONGEST else digest(first)
+        before = "the call" if times == 1 else f"{times} calls"
+        return f"(the key of {before} before: {shown})" if times else NEW

@@ -1,0 +1,103 @@
+"""What is told of two runs though little differs: another message, another key, another order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from replay.diff import Comparison
+from tests.diff.building import compare, kinds, read, run, write
+from tracekit.trajectory import Call, Message
+
+PAID = write("pay", {"amount": 42}, "ok")
+
+
+def _said(*texts: str) -> Comparison:
+    """Compare a run in which the user said "please" and "now" with one where they said this."""
+    told = [Message(role="user", content=text, before_decision=1) for text in texts]
+    known = [Message(role="user", content=text, before_decision=1) for text in ("please", "now")]
+    return compare(run(PAID, messages=tuple(known)), run(PAID, messages=tuple(told)))
+
+
+def test_what_the_user_says_before_the_first_decision_counts_but_for_the_input() -> None:
+    assert _said("please", "now").same
+    assert _said("Task: please", "now").same  # the input, in other words of the prompt
+
+    for texts in (("please",), ("please", "delete all"), ("now", "please"), ("please", "now", "!")):
+        found = _said(*texts)
+        assert {d.kind for d in found.divergences} == {"changed_message"}
+        assert found.divergences[0].tool == "(user's turn)"
+
+
+def _pay(key: str | None, amount: int = 42, **more: Any) -> Call:
+    arguments = {"amount": amount} | ({} if key is None else {"key": key})
+    return write("pay", arguments, "ok", idempotency_field="key", **more)
+
+
+def _keys(*keys: str | None) -> Any:
+    return run(*[_pay(key) for key in keys])
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_second_payment_is_no_retry(together: bool) -> None:
+    retry, twice = (
+        run([_pay("k1"), _pay(key)]) if together else _keys("k1", key) for key in ("k1", "k2")
+    )
+    found = compare(retry, twice)
+
+    assert kinds(found) == [("changed_arguments", "pay")]
+    assert found.divergences[0].is_write
+    assert '/key: recorded "(the key of the call before: ' in found.as_text()
+    assert 'replayed "(a new key)"' in found.as_text()
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        (("a", "a", "b"), ("x", "x", "y"), True),
+        (("a", "a", "b"), ("x", "y", "y"), False),
+        (("a", "b", "c"), ("x", "y", None), True),  # each a payment
+        (("a", "a", "b", "b"), ("a", "a", "a", "b"), False),
+        (("a", "a", "a"), ("a", "a", "b"), False),
+    ],
+)
+def test_only_which_keys_are_equal_counts(
+    one: tuple[str, ...], two: tuple[str, ...], same: bool
+) -> None:
+    assert compare(_keys(*one), _keys(*two)).same is same
+
+
+def test_a_key_used_again_counts_for_whatever_it_was_used_first() -> None:
+    def third(key: str) -> Any:
+        return run(_pay("a", 1), _pay("b", 2), _pay(key, 3))
+
+    assert compare(third("a"), third("a")).same
+    assert not compare(third("a"), third("b")).same
+    assert not compare(third("a"), third("c")).same
+
+
+def test_calls_of_one_decision_have_no_order_that_a_key_could_tell_of() -> None:
+    one, two = _pay("a", 1), _pay("a", 2)
+
+    assert compare(run([one, two]), run([two, one])).same
+
+
+def test_a_call_made_again_with_its_key_is_a_retry() -> None:
+    found = compare(_keys("a"), _keys("b", "b"))
+
+    assert kinds(found) == [("retry", "pay")]
+
+
+def test_a_write_that_raised_may_have_happened_so_its_order_counts() -> None:
+    check = read("verify", {"order": "A"}, "yes")
+    act = write("refund", {"order": "A"}, "no answer within 30 s", error=True)
+
+    assert kinds(compare(run(check, act), run(act, check)))[0][0] == "reordered"
+
+
+def test_a_write_that_was_refused_did_not_happen_so_its_order_does_not_count() -> None:
+    check = read("verify", {"order": "A"}, "yes")
+    refused = write("refund", {"order": "A"}, None, policy="deny")
+
+    assert compare(run(check, refused), run(refused, check)).same
