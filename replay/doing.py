@@ -87,7 +87,7 @@ class Doing:
     def _why_not(self, asked: AskedCall, kind: Kind) -> str:
         if self._bindings.of(kind, asked.tool) is None:
             return f"no function is bound for {kind}"
-        if _holds_placeholder(asked.arguments):
+        if _holds_placeholder(_said(asked, asked.arguments)):
             return f"{kind}, but its arguments hold what redaction took out"
         if asked.described or cut_digest(asked.arguments) is not None:
             return f"{kind}, but its arguments hold what could not be kept"
@@ -175,9 +175,12 @@ class Doing:
         self, kind: Kind, asked: AskedCall, arguments: Mapping[str, JsonValue], key: str | None
     ) -> Observation:
         bound = self._bindings.functions[kind]
-        given = {"value": dict(arguments), "types": dict(asked.types)}
+        given = {"value": _said(asked, arguments), "types": dict(asked.types)}
+        whose = {name: arguments[name] for name in arguments.keys() - given["value"].keys()}
         named = asked.tool if asked.tool in bound else "*"
-        came = self._workers[kind].call({"tool": named, "arguments": given, "key": key})
+        came = self._workers[kind].call(
+            {"tool": named, "arguments": given, "key": key, "whose": whose}
+        )
         seen = observation_of(came)
         redacted = self._scribe.redactor.redact(seen.value).value
         message = seen.error_message
@@ -189,6 +192,11 @@ class Doing:
         refused = [text for worker in self._workers.values() for text in worker.refused]
         walls = f"; its walls refused {', '.join(refused[:3])}" if refused else ""
         return replace(answer, observation=seen, explanation=f"{answer.explanation}{walls}")
+
+
+def _said(asked: AskedCall, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The arguments that the caller gave: all but what says whose the call is."""
+    return dict(arguments) if asked.contract is None else asked.contract.said(arguments)
 
 
 def _with_key(asked: AskedCall, key: str) -> Mapping[str, JsonValue]:

@@ -19,12 +19,13 @@ from replay.calling import arguments_of, finished
 from replay.isolation import Channel
 from replay.isolation.hook import let_bodies_run
 from tracekit import guard
-from tracekit.canonical import JsonValue, encode, parse_json
+from tracekit.canonical import JsonValue, encode, json_text, parse_json
 from tracekit.configuration import recording_to
 from tracekit.decorators import MARK
 from tracekit.errors import CallRefused, PlannerNotFound, PlannerSignatureError, WriteBlocked
+from tracekit.receivers import CLASS, Whose
 from tracekit.recorder import Recorder
-from tracekit.redact import Redactor
+from tracekit.redact import Redactor, find_placeholders
 from tracekit.redact.keys import UnkeyedTagger
 from tracekit.settings import redaction_rules
 from tracekit.sink import MemorySink
@@ -151,6 +152,8 @@ def _fitted(
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a call as ``function`` takes them, with the new key if it takes one."""
     given = call["arguments"]
+    if whose := _whose(function, call.get("whose") or {}):
+        given = {**given, "value": {**whose, **given["value"]}}
     if KEY in _parameters(function) and call.get("key"):
         given = {**given, "value": {**given["value"], KEY: call["key"]}}
     try:
@@ -159,6 +162,29 @@ def _fitted(
         name = getattr(function, "__qualname__", repr(function))
         takes, asked = ", ".join(_parameters(function)), ", ".join(given["value"])
         raise TypeError(f"{name} takes {takes or 'nothing'}; the call has {asked}") from error
+
+
+def _whose(function: Callable[..., Any], whose: Mapping[str, Any]) -> dict[str, Any]:
+    """What says whose the call is, for a function that has a parameter for it.
+
+    Raises:
+        TypeError: the tool that is to be read is another object's.
+    """
+    contract = getattr(getattr(function, MARK, None), "contract", None)
+    if contract is None:
+        return {name: told for name, told in whose.items() if name in _parameters(function)}
+    own = Whose(function, None, str).of({})[0]
+    for name, told in whose.items() if contract.effect in ("pure", "read") else ():
+        if name in _parameters(function):
+            hint = "say of which object: MOD:OBJ.NAME"
+            raise TypeError(f"{contract.name} is a method, and nothing says of what; {hint}")
+        theirs: Any = own.get(name)
+        for field, value in told.items() if isinstance(theirs, dict) else ():
+            hidden = isinstance(value, str) and find_placeholders(value)
+            if field != CLASS and not hidden and theirs.get(field, value) != value:
+                said = f"{field} {json_text(theirs[field])}; the call is of {json_text(value)}"
+                raise TypeError(f"{contract.name} is of the object with {said}")
+    return {}
 
 
 def _judged(judge: Callable[..., Any], call: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class Whose:
 
     Args:
         function: The tool.
-        fields: The names of what identifies a receiver; None for all that can.
+        fields: The names of what identifies a receiver, ``class`` for its class; None for all.
         redact: Takes the secrets out of a long text before its digest is made.
 
     Raises:
@@ -115,6 +115,8 @@ class Whose:
         method = self.method
         if method is not None and method.name in arguments and method.owns(said[method.name]):
             said[method.name] = self._told(arguments[method.name], seen)
+            if not said[method.name]:  # it is declared to be anybody's
+                del said[method.name]
         return said, seen
 
     def _told(self, receiver: object, seen: list[Met]) -> dict[str, JsonValue]:
@@ -122,11 +124,11 @@ class Whose:
         seen.append(met)
         if met.text is None:
             met.text = {n: _written(value, self._redact) for n, value in met.counts.items()}
-        fields = met.text
-        if self._fields is not None and fields.keys() >= self._fields:
-            fields = {name: value for name, value in fields.items() if name in self._fields}
         cls: Any = receiver if issubclass(type(receiver), type) else type(receiver)
-        return {CLASS: _class_name(cls), **fields}
+        fields = {CLASS: _class_name(cls), **met.text}
+        if self._fields is None or not fields.keys() >= self._fields:
+            return fields  # where one that is declared is missing, any may be the one
+        return {name: value for name, value in fields.items() if name in self._fields}
 
 
 class LeftOut:

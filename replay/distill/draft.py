@@ -25,6 +25,7 @@ from replay.case import (
 from replay.tape_answers import history_of
 from tracekit.canonical import JsonValue, json_text
 from tracekit.contract import Contract
+from tracekit.receivers import CLASS
 from tracekit.trajectory import Call, Message, Trajectory
 
 Place = tuple[str, str]
@@ -173,8 +174,9 @@ def draft_of(
     opening = history_of(record) if deciding else []
     words = _said(opening[0]).content if len(opening) == 1 else None
     turns = _turns(record) if deciding else []
-    fixtures, seen = _fixtures(record)
-    script = tuple(_scripted(record)) if deciding else ()
+    spoken = _Spoken(record, deciding=deciding)
+    fixtures, seen = _fixtures(record, spoken)
+    script = tuple(_scripted(record, spoken)) if deciding else ()
     case = Case.model_construct(
         format="tracekit/case/v1",
         name=record.agent or "case",
@@ -217,7 +219,45 @@ def _writing(record: Trajectory, contracts: Mapping[str, Contract]) -> Iterator[
     yield from (call.tool for call in record.calls if call.writes)
 
 
-def _fixtures(record: Trajectory) -> tuple[tuple[Fixture, ...], dict[str, int]]:
+class _Spoken:
+    """The arguments of calls as a case has them: whose a call is only where it matters.
+
+    That is where calls of one tool are several objects', and of each write; a planner that decides
+    says it of none. The class of an object matters only beside another one.
+    """
+
+    def __init__(self, record: Trajectory, *, deciding: bool) -> None:
+        self._deciding = deciding
+        self._contracts = {contract.name: contract for contract in record.tools}
+        self._values: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+        self._calls = Counter(call.tool for call in record.calls)
+        for call in record.calls:
+            for name, field, value in self._whose(call):
+                self._values[call.tool, name, field].append(json_text(value))
+
+    def _whose(self, call: Call) -> Iterator[tuple[str, str, JsonValue]]:
+        contract = call.contract or self._contracts.get(call.tool)
+        for name in sorted(contract.receivers) if contract is not None else ():
+            told = call.arguments.get(name) if isinstance(call.arguments, dict) else None
+            for field, value in told.items() if isinstance(told, dict) else ():
+                yield name, field, value
+
+    def arguments(self, call: Call) -> JsonValue:
+        """Give the arguments of a call that its fixture asks for."""
+        contract = call.contract or self._contracts.get(call.tool)
+        if contract is None or not contract.receivers or not isinstance(call.arguments, dict):
+            return call.arguments
+        said = contract.said(call.arguments)
+        kept: dict[str, Any] = defaultdict(dict)
+        for name, field, value in self._whose(call):
+            values = self._values[call.tool, name, field]
+            several = len(set(values)) > 1 or len(values) < self._calls[call.tool]
+            if not self._deciding and (several or (call.writes and field != CLASS)):
+                kept[name][field] = value
+        return {**kept, **said}
+
+
+def _fixtures(record: Trajectory, spoken: _Spoken) -> tuple[tuple[Fixture, ...], dict[str, int]]:
     calls = [call for call in record.calls if call.observation.state == "captured"]
     last: dict[tuple[str, str], str] = {}
     for call in calls:
@@ -229,20 +269,18 @@ def _fixtures(record: Trajectory) -> tuple[tuple[Fixture, ...], dict[str, int]]:
         count[call.tool] += 1
         name = call.tool if total[call.tool] == 1 else f"{call.tool}-{count[call.tool]}"
         repeats = not call.writes and last[call.tool, json_text(call.arguments)] == call.event_id
-        fixtures.append(_fixture(call, name, repeats=repeats))
+        fixtures.append(_fixture(call, name, spoken.arguments(call), repeats=repeats))
         seen[name] = call.decision
     return tuple(fixtures), seen
 
 
-def _fixture(call: Call, name: str, *, repeats: bool) -> Fixture:
+def _fixture(call: Call, name: str, arguments: JsonValue, *, repeats: bool) -> Fixture:
     """One observation; the last one of a read answers however often it is asked again."""
     observed = call.observation
     given: dict[str, Any] = {
         "id": name,
         "tool": call.tool,
-        "arguments": call.arguments
-        if isinstance(call.arguments, dict) and call.arguments
-        else None,
+        "arguments": arguments if isinstance(arguments, dict) and arguments else None,
         "delay_ms": round((call.latency_ns or 0) / 1e6, 3),
         "types": dict(observed.types),
     }
@@ -259,13 +297,13 @@ def _fixture(call: Call, name: str, *, repeats: bool) -> Fixture:
     return Fixture(**given)
 
 
-def _scripted(record: Trajectory) -> Iterator[ScriptedDecision]:
+def _scripted(record: Trajectory, spoken: _Spoken) -> Iterator[ScriptedDecision]:
     for decision in record.decisions:
         yield ScriptedDecision(
             calls=tuple(
-                ProposedCall(tool=call.tool, arguments=call.arguments)
+                ProposedCall(tool=call.tool, arguments=arguments)
                 for call in decision.calls
-                if isinstance(call.arguments, dict)
+                if isinstance(arguments := spoken.arguments(call), dict)
             ),
             message=decision.message,
         )

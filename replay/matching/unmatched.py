@@ -10,7 +10,7 @@ from replay.matching.library import Library
 from replay.matching.question import Question
 from replay.matching.values import Answer, Nearest, Policies, Unmatched
 from replay.tape import RecordedCall, Tape
-from tracekit.canonical import class_differences
+from tracekit.canonical import class_differences, json_text
 from tracekit.jsontree import parts
 from tracekit.receivers import CLASS
 from tracekit.trajectory import Observation
@@ -98,20 +98,20 @@ def _why(tape: Tape, question: Question, nearest: Nearest | None) -> str:
 
 
 def _whose_hint(question: Question, nearest: Nearest) -> str:
-    """Say what to do where only fields of the receiver differ, which may not say whose a call is.
-
-    Its class does.
-    """
+    """Say what to do where only the receiver differs, and that may not say whose a call is."""
     contract = question.asked.contract
     places = [parts(difference.pointer) for difference in nearest.differences]
     whose = frozenset() if contract is None else contract.receivers
-    if not places or any(len(p) < 2 or p[0] not in whose or p[1] == CLASS for p in places):
+    if not places or any(len(p) < 2 or p[0] not in whose for p in places):
         return ""
+    if any(p[1] == CLASS for p in places):
+        old = next(
+            d.left for d, p in zip(nearest.differences, places, strict=True) if p[1] == CLASS
+        )
+        return f" (only renamed? __qualname__ = {json_text(old)} in the class)"
     if question.nature == "write":
-        return " (says nothing of whose it is? name what does: @tool(receiver=[...]))"
-    return (
-        f" (says nothing of whose it is? --ignore {question.tool}:{nearest.differences[0].pointer})"
-    )
+        return " (does not tell whose it is? name what does: @tool(receiver=[...]))"
+    return f" (does not matter? --ignore {question.tool}:{nearest.differences[0].pointer})"
 
 
 def _allowed(

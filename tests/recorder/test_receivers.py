@@ -374,10 +374,14 @@ def test_a_secret_of_an_object_is_taken_out_like_one_of_an_argument() -> None:
 def test_a_tool_declares_which_fields_say_whose_its_calls_are() -> None:
     class Box:
         def __init__(self, iban: str) -> None:
-            self.iban, self.session = iban, "s-1"
+            self.iban, self.session_name = iban, "s-1"
 
         @tracekit.tool(effect="write", receiver=["iban"])
         def named(self) -> int:
+            return 1
+
+        @tracekit.tool(effect="write", receiver=["class"])
+        def of_its_class(self) -> int:
             return 1
 
         @tracekit.tool(effect="write", receiver=())
@@ -389,11 +393,14 @@ def test_a_tool_declares_which_fields_say_whose_its_calls_are() -> None:
             return 1
 
     box = Box("A")
-    assert [one["self"] for one in told(lambda: (box.named(), box.anybodys(), box.misspelt()))] == [
-        {"class": "Box", "iban": "A"},
+    assert [
+        one["self"] for one in told(lambda: (box.named(), box.of_its_class(), box.misspelt()))
+    ] == [
+        {"iban": "A"},
         {"class": "Box"},
-        {"class": "Box", "iban": "A", "session": "s-1"},
+        {"class": "Box", "iban": "A", "session_name": "s-1"},
     ]
+    assert told(box.anybodys) == [{}]
 
 
 def test_a_receiver_that_a_function_cannot_have_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,15 @@ from hypothesis import strategies as st
 
 import tracekit
 from replay import ReplayOptions, ReplayResult, replay_run
+from replay.diff import diff
+from replay.distill.draft import draft_of
 from replay.matching import AskedCall
+from replay.proposals import compare_decisions
+from replay.result import LockedDecision
+from replay.tape import Tape
+from replay.toolhost import _fitted
 from tests.replay.tape_kit import call, player, record, value
+from tracekit.canonical import JsonValue
 from tracekit.contract import Contract, Matchers, Parameter
 
 SELF = Parameter(name="self", kind="receiver")
@@ -178,6 +186,23 @@ def test_code_that_moves_an_object_on_too_late_is_seen(replayed: Replayed) -> No
     assert '/self/iban: recorded "B", asked "A"' in result.answered[-1].answer.explanation
 
 
+def test_a_class_that_was_only_renamed_keeps_its_name_to_the_record(replayed: Replayed) -> None:
+    def made(name: str, kept: str) -> Callable[[], int]:
+        def body(space: dict[str, Any]) -> None:
+            def act(self: object) -> int:
+                return 1
+
+            act.__qualname__ = f"{name}.act"
+            space |= {"__qualname__": kept, "act": tracekit.tool(effect="write")(act)}
+
+        cls: Any = types.new_class(name, exec_body=body)
+        return lambda: int(cls().act())
+
+    refused = replayed(made("Desk", "Desk"), made("Counter", "Counter"))
+    assert '(only renamed? __qualname__ = "Desk" in the class)' in str(refused.verdict.reasons)
+    assert replayed(made("Desk", "Desk"), made("Counter", "Desk")).verdict.kind == "pass"
+
+
 # --- records that say nothing of it ---------------------------------------------------------------
 
 
@@ -256,6 +281,76 @@ def test_a_schema_speaks_of_the_arguments_alone() -> None:
     replay = player(record(call("pay", "write", self=whose("A"), x=1), tools=[declared]))
     assert replay.call(ask("pay", declared, "write", self=whose("B"), x=1)).rung == "error"
     assert replay.call(ask("pay", declared, "write", self=whose("B"), x="1")).rung == "invalid"
+
+
+# --- beside the matching --------------------------------------------------------------------------
+
+
+def test_runs_are_compared_without_where_one_does_not_say_whose_its_calls_are() -> None:
+    bare = Contract(name="pay", effect="write", parameters=(Parameter(name="x"),))
+    old = record(call("pay", "write", x=1), tools=[bare])
+    new = record(call("pay", "write", self=whose("A"), x=1), tools=[with_receiver("pay")])
+    other = record(call("pay", "write", self=whose("B"), x=1), tools=[with_receiver("pay")])
+    assert diff(old, new).same
+    assert not diff(new, other).same
+    (found,) = diff(new, other).divergences
+    assert [field.pointer for field in found.fields] == ["/self/iban"]
+
+
+def test_a_model_proposes_a_call_of_whomever_and_code_a_call_of_somebody() -> None:
+    tape = Tape.of(record(call("pay", "write", self=whose("A"), x=1), tools=[with_receiver("pay")]))
+
+    def proposed(arguments: dict[str, JsonValue]) -> LockedDecision:
+        def decision(given: JsonValue) -> JsonValue:
+            return {"calls": [{"tool": "pay", "arguments": given}], "message": None}
+
+        recorded = decision({"self": whose("A"), "x": 1})
+        return compare_decisions(1, recorded, decision(arguments), tape, by="code")
+
+    assert proposed({"x": 1}).change == "same"
+    assert proposed({"x": 1}).writes == ()
+    assert proposed({"self": whose("A"), "x": 1}).change == "same"
+    other = proposed({"self": whose("B"), "x": 1})
+    assert (other.change, len(other.writes)) == ("changed arguments", 1)
+    assert "/self/iban" in other.explanation
+    assert len(proposed({"x": 2}).writes) == 1
+
+
+def test_a_case_says_whose_a_call_is_where_that_matters() -> None:
+    tools = [with_receiver("look", "read"), with_receiver("pay"), with_receiver("rate", "read")]
+    run = record(
+        call("look", "read", 100, self=whose("A", bank="X"), x=1),
+        call("look", "read", 5, self=whose("B", bank="X"), x=1),
+        call("rate", "read", 2, self={"class": "Rates"}, x=1),
+        call("pay", "write", "ok", self=whose("A"), x=1),
+        tools=tools,
+    )
+    drawn = draft_of(run, kind="agent").case
+    assert [fixture.arguments for fixture in drawn.observations] == [
+        {"self": {"iban": "A"}, "x": 1},
+        {"self": {"iban": "B"}, "x": 1},
+        {"x": 1},
+        {"self": {"iban": "A"}, "x": 1},
+    ]
+    decided = draft_of(run, kind="decide").case
+    assert {str(fixture.arguments) for fixture in decided.observations} == {"{'x': 1}"}
+    calls = [made for decision in decided.script for made in decision.calls]
+    assert [made.arguments for made in calls] == [{"x": 1}] * 4
+
+
+def test_a_live_read_is_made_of_the_object_that_is_asked_and_a_simulation_is_told() -> None:
+    def simulated(self: Any, x: int) -> Any:
+        return self
+
+    given = {"arguments": {"value": {"x": 1}, "types": {}}, "whose": {"self": whose("A")}}
+    assert _fitted(simulated, given) == ([], {"self": whose("A"), "x": 1})
+    assert _fitted(lambda x: x, given) == ([], {"x": 1})
+    balance = {**given, "arguments": {"value": {}, "types": {}}}
+    assert _fitted(Account("A").balance, balance) == ([], {})
+    with pytest.raises(TypeError, match='iban "B"; the call is of "A"'):
+        _fitted(Account("B").balance, balance)
+    with pytest.raises(TypeError, match="is a method"):
+        _fitted(Account.balance, balance)
 
 
 WHO = st.sampled_from("ABC")
