@@ -25,8 +25,9 @@ from benchmarks.figures import Line, interleaved
 from benchmarks.peers import environment
 from replay.diff import diff
 from replay.diff.align import align
+from replay.diff.arguments import Declared
 from replay.diff.rows import Row
-from replay.diff.steps import Declared, declared, steps_of
+from replay.diff.steps import declared, steps_of
 from tests.diff.building import read, run, write
 from tracekit.trajectory import Trajectory
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from rapidfuzz.distance import LCSseq, MatchingBlock
 
+from replay.diff.arguments import Declared
 from replay.diff.costs import APART, LEAST, change
 from replay.diff.rising import longest_rising
 from replay.diff.rows import Row
-from replay.diff.steps import Declared, Step
+from replay.diff.steps import Step
 from replay.diff.table import ADD, PAIR, REMOVE, Move, solve
 from replay.diff.windows import EDGE, Detours, Gap
 

@@ -10,19 +10,56 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
+from replay.diff.partly import Overlooked
 from tracekit.canonical import JsonValue, as_compared, canonical_text, cut_digest, digest
+from tracekit.contract import Contract, Matchers
 from tracekit.errors import PointerNotFound
+from tracekit.events import Effect
 from tracekit.jsontree import get, remove, replace
 from tracekit.trajectory import Call, Decision, Trajectory
-
-if TYPE_CHECKING:
-    from replay.diff.steps import Declared
 
 NEW = "(a new key)"
 _LONGEST = 120
 """Longer arguments are named by their digest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What counts when calls of one tool are compared: the contracts of both sides, agreed."""
+
+    effect: Effect
+    spelling: Contract | None = None
+    matchers: Matchers = field(default_factory=Matchers)
+    idempotency_field: str | None = None
+    unknown: tuple[str, ...] = ()
+    """The places of the arguments of which nothing is known in one call at least."""
+    keyed: bool = False
+    """Whether a run uses an idempotency key again, so that it counts whether one is new."""
+    whose: frozenset[str] = frozenset()
+    """The arguments that say whose a call is, where some call does not say it."""
+    classed: bool = False
+    """Whether equal arguments hold an object in one call, and plain data in another."""
+    has_leeway: bool = field(init=False)
+    """Whether different arguments may still count as equal; asked for every alignment."""
+    overlooked: Overlooked = field(init=False)
+    """What does not count of the arguments; asked for every call."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether a call may change the world."""
+        return self.effect in ("write", "unknown")
+
+    def __post_init__(self) -> None:
+        lenient = not self.writes and bool(self.matchers.tolerances or self.matchers.windows)
+        partly = bool(self.unknown) or self.classed
+        object.__setattr__(self, "has_leeway", lenient or partly)
+        overlooked = Overlooked(self.matchers.ignore, self.matchers.sets)
+        if self.writes:
+            named = self.idempotency_field
+            overlooked = Overlooked(() if named is None else (named,))
+        object.__setattr__(self, "overlooked", overlooked)
 
 
 def what_counts(call: Call, rule: Declared) -> JsonValue:

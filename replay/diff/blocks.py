@@ -16,9 +16,10 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
 from replay.diff import costs
+from replay.diff.arguments import Declared
 from replay.diff.costs import ends_of, evidence_of, weight
 from replay.diff.fields import argument_fields, outcomes_differ, skeleton_of
-from replay.diff.steps import Declared, Step, policy_of
+from replay.diff.steps import Step, policy_of
 
 Cells = NDArray[np.int64]
 _Family = tuple[bool, str]

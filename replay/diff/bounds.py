@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from replay.diff import costs
+from replay.diff.arguments import Declared
 from replay.diff.costs import APART, UNIT, change, weight
-from replay.diff.steps import Declared, Step
+from replay.diff.steps import Step
 
 
 def most_alone(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from replay.diff.arguments import Declared
 from replay.diff.consequence import NO_END, Side, fed
 from replay.diff.explain import explain
 from replay.diff.fields import argument_fields, outcome_fields, outcomes_differ
@@ -12,7 +13,7 @@ from replay.diff.lines import Line, Placed, Seen, Way, action_of, alike, turned
 from replay.diff.match import Match, retries
 from replay.diff.model import ACTED, Action, Divergence, Harm, Kind, Mark, Pair
 from replay.diff.order import PartialOrder
-from replay.diff.steps import Declared, Step, policy_of
+from replay.diff.steps import Step, policy_of
 from tracekit.canonical import JsonValue
 from tracekit.jsontree import Difference, differences
 from tracekit.trajectory import Trajectory

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from replay.diff.align import Alignment
+from replay.diff.arguments import Declared
 from replay.diff.classify import Judge
 from replay.diff.comparison import Comparison
 from replay.diff.consequence import NO_END
@@ -22,7 +23,7 @@ from replay.diff.match import Match, label_moves, settle_groups
 from replay.diff.normal import align_runs, normal_row
 from replay.diff.order import PartialOrder
 from replay.diff.partly import NOT_KEPT, unknown_result
-from replay.diff.steps import Declared, Step, declared, steps_of
+from replay.diff.steps import Step, declared, steps_of
 from tracekit.canonical import JsonValue, name_part
 from tracekit.jsontree import Difference, differences
 from tracekit.trajectory import Trajectory

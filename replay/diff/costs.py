@@ -31,8 +31,9 @@ from collections.abc import Hashable, Mapping
 
 from rapidfuzz.distance import Levenshtein
 
+from replay.diff.arguments import Declared
 from replay.diff.fields import argument_fields, outcomes_differ
-from replay.diff.steps import Declared, Step, policy_of
+from replay.diff.steps import Step, policy_of
 
 UNIT = 1000
 APART = 10**9

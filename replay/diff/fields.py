@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
+from replay.diff.arguments import Declared
 from replay.diff.partly import is_whole, lies_within, unknown_result
-from replay.diff.steps import Declared, Step
+from replay.diff.steps import Step
 from tracekit.canonical import canonical_text, cut_digest
 from tracekit.errors import PointerNotFound
 from tracekit.jsontree import Difference, differences, replace

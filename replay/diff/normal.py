@@ -17,10 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from replay.diff.align import Alignment, align
+from replay.diff.arguments import Declared
 from replay.diff.blocks import Prices
 from replay.diff.costs import change
 from replay.diff.order import PartialOrder
-from replay.diff.steps import Declared, Step
+from replay.diff.steps import Step
 
 _ROUNDS = 3
 """How often the runs may take turns in leading; once where the table has very many cells."""

@@ -18,10 +18,11 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from replay.diff.arguments import Declared
 from replay.diff.blocks import Prices
 from replay.diff.bounds import most_alone
 from replay.diff.costs import change, weight
-from replay.diff.steps import Declared, Step
+from replay.diff.steps import Step
 
 Move = int
 _Line = NDArray[np.signedinteger]

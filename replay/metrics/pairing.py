@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from replay.case.schema import holds
+from replay.diff.arguments import Declared
 from replay.diff.fields import argument_fields
-from replay.diff.steps import Declared, Step, declared, steps_of
+from replay.diff.steps import Step, declared, steps_of
 from tracekit.jsontree import parts
 from tracekit.trajectory import Call, Trajectory
 

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from replay.diff import align as module
 from replay.diff import diff, table
 from replay.diff.align import Alignment, align
+from replay.diff.arguments import Declared
 from replay.diff.blocks import Prices
 from replay.diff.costs import APART, change, weight
 from replay.diff.rows import Row
-from replay.diff.steps import Declared, Step, declared, steps_of
+from replay.diff.steps import Step, declared, steps_of
 from replay.diff.table import ADD, REMOVE, Table, solve
 from tests.diff.building import call, read, run, write
 from tracekit.contract import Matchers

@@ -10,8 +10,9 @@ from benchmarks.diff import trajectory
 from benchmarks.diff_rows import Made, of_one_tool, unrelated
 from replay.diff import table
 from replay.diff.align import align
+from replay.diff.arguments import Declared
 from replay.diff.bounds import most_alone
-from replay.diff.steps import Declared, Step, declared, steps_of
+from replay.diff.steps import Step, declared, steps_of
 from replay.diff.table import solve
 from tests.diff.building import run
 from tests.diff.test_properties import CALLS
