@@ -6,8 +6,10 @@ is imported before the first case file is met.
 
 from __future__ import annotations
 
+import argparse
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,32 +21,52 @@ if TYPE_CHECKING:
     from tracekit.errors import TracekitError
 
 _SUFFIX = ".case.yaml"
+_SHORT = ("planner", "repeat", "live")
+"""Options with a name of their own beside the long one, where nobody else has it."""
+_VALUED = ("--planner", "--repeat")
+_DEST = {name: f"tracekit_{name}" for name in (*_SHORT, "timeout")}
 _MOST_RUNNERS = 4
 """Planners that stand ready at the same time; each is a process."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of cases."""
+    """Add the options of cases under the names that nobody else has."""
     group = parser.getgroup("tracekit", "tracekit cases (*.case.yaml)")
-    group.addoption(
-        "--planner",
-        metavar="MOD:OBJ",
-        help="planner to run cases with; each case's own where not given",
-    )
-    group.addoption(
-        "--repeat",
-        type=_count,
-        default=1,
-        metavar="N",
-        help="run each case N times, or as often as it says itself if that is more; it has to pass "
-        "every time",
-    )
-    group.addoption(
-        "--live",
-        action="store_true",
-        help="ask a live model wherever a planner of a case asks one: OPENAI_BASE_URL, "
-        "OPENAI_API_KEY",
-    )
+    for name, given in _OPTIONS.items():
+        group.addoption(f"--case-{name}", dest=_DEST[name], **given)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, Any, Any]:
+    """Add the short names, once it is known which of them the project has given to others."""
+    _forget_values(early_config, args)
+    loaded = yield
+    for name in _SHORT:
+        _add_short(parser, name)
+    return loaded
+
+
+def _add_short(parser: pytest.Parser, name: str) -> None:
+    group = parser.getgroup("tracekit")
+    given = {**_OPTIONS[name], "help": f"the same as --case-{name}"}
+    before = list(group.options)
+    try:
+        group.addoption(f"--{name}", dest=_DEST[name], **given)
+        parser.parse_known_args([])
+    except (ValueError, argparse.ArgumentError):
+        group.options[:] = before
+    except (pytest.UsageError, SystemExit):
+        return  # about other options, which are told of when all is read
+
+
+def _forget_values(config: pytest.Config, args: Sequence[str]) -> None:
+    """Take the values of short options for no files: so far nobody knows that they are none."""
+    files = config.known_args_namespace.file_or_dir
+    for option, value in pairwise(args):
+        if option in _VALUED and value in files:
+            files.remove(value)
 
 
 def _count(text: str) -> int:
@@ -52,6 +74,32 @@ def _count(text: str) -> int:
     if number < 1:
         raise ValueError(text)
     return number
+
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "planner": {
+        "metavar": "MOD:OBJ",
+        "help": "planner to run cases with; each case's own where not given",
+    },
+    "repeat": {
+        "type": _count,
+        "default": 1,
+        "metavar": "N",
+        "help": "run each case N times, or as often as it says itself if that is more; it has to "
+        "pass every time",
+    },
+    "live": {
+        "action": "store_true",
+        "help": "ask a live model wherever a planner of a case asks one: OPENAI_BASE_URL, "
+        "OPENAI_API_KEY",
+    },
+    "timeout": {
+        "type": float,
+        "default": 120.0,
+        "metavar": "S",
+        "help": "seconds a planner may take each time",
+    },
+}
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -99,14 +147,14 @@ class CaseItem(pytest.Item):
         """Run the case; it passes where the planner passes it every time."""
         from replay.caserun.wording import describe_result
 
-        planner = self.config.getoption("planner") or self.case.planner
+        planner = self.config.getoption(_DEST["planner"]) or self.case.planner
         if planner is None:
             raise CaseNotPassed(
                 f"{self.case.name}: no planner to run; name one with --planner MOD:OBJ,"
                 " or in the case as 'planner'"
             )
         runner = _runners(self.config).get(planner)
-        times = max(self.config.getoption("repeat"), self.case.repeat)
+        times = max(self.config.getoption(_DEST["repeat"]), self.case.repeat)
         for number in range(1, times + 1):
             result = runner.run(self.case)
             if not result.passed:
@@ -159,11 +207,13 @@ class _Runners:
 
     def _start(self, planner: str) -> CaseRunner:
         from replay.caserun import CaseRunner
+        from replay.isolation import Limits
         from replay.replayer import ReplayOptions
 
         options = ReplayOptions(
-            model="live" if self._config.getoption("live") else "recorded",
+            model="live" if self._config.getoption(_DEST["live"]) else "recorded",
             path=(str(self._config.rootpath),),
+            limits=Limits(wall_s=self._config.getoption(_DEST["timeout"])),
         )
         return CaseRunner(planner, options=options).__enter__()
 

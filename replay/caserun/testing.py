@@ -14,6 +14,15 @@ from replay.caserun.wording import describe_result
 from replay.replayer import ReplayOptions
 
 Test = Callable[..., Any]
+_ANY_NUMBER = inspect.Parameter.VAR_POSITIONAL
+_STRANGE: tuple[tuple[Callable[[object], bool], str], ...] = (
+    (inspect.isclass, "a class"),
+    (lambda test: isinstance(test, staticmethod | classmethod), "a static or class method"),
+    (inspect.iscoroutinefunction, "a coroutine function"),
+    (inspect.isgeneratorfunction, "a generator function"),
+    (inspect.isasyncgenfunction, "a generator function"),
+)
+"""What pytest runs in ways of its own, or not at all once it is wrapped."""
 
 
 class CaseNotPassed(AssertionError):
@@ -41,21 +50,26 @@ def on_case(
     Raises:
         CaseError: the file is no case.
         ValueError: ``repeat`` is no positive number.
+        TypeError: what is decorated is no plain function or method that takes the result.
     """
     if repeat < 1:
         raise ValueError(f"repeat is {repeat}; it has to be run at least once")
     case = read_case(path)
 
     def decorate(test: Test) -> Test:
+        before = _before_result(test)
+
         @functools.wraps(test)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             times = max(repeat, case.repeat)
             result = _passed(lambda: run_case(case, planner, options=options), times, path)
-            return test(result, *args, **kwargs)
+            return test(*args[:before], result, *args[before:], **kwargs)
 
         named = _parameters(test)
+        taken = [n for n, one in enumerate(named) if n == before and one.kind is not _ANY_NUMBER]
         # pytest asks for a fixture by the name of each parameter that it sees
-        vars(wrapper)["__signature__"] = inspect.Signature(named[1:])
+        shown = [one for n, one in enumerate(named) if n not in taken]
+        vars(wrapper)["__signature__"] = inspect.Signature(shown)
         del vars(wrapper)["__wrapped__"]
         return wrapper
 
@@ -63,10 +77,28 @@ def on_case(
 
 
 def _parameters(test: Test) -> list[inspect.Parameter]:
-    named = list(inspect.signature(test).parameters.values())
-    if not named or named[0].kind is inspect.Parameter.KEYWORD_ONLY:
+    return list(inspect.signature(test).parameters.values())
+
+
+def _before_result(test: Test) -> int:
+    """How many arguments come before the result: ``self`` where the test stands in a class.
+
+    Raises:
+        TypeError: it is nothing that could be given a result.
+    """
+    for seen, what in _STRANGE:
+        if seen(test):
+            raise TypeError(
+                f"{getattr(test, '__name__', test)} is {what}: a case is run before a plain "
+                "function or method; in this one, run it with replay.run_case"
+            )
+    parent = test.__qualname__.rpartition(".")[0]
+    before = 1 if parent and not parent.endswith("<locals>") else 0
+    named = _parameters(test)
+    many = bool(named) and named[0].kind is _ANY_NUMBER
+    if not many and (len(named) <= before or named[before].kind is inspect.Parameter.KEYWORD_ONLY):
         raise TypeError(f"{test.__name__} takes no result as its first argument")
-    return named
+    return before
 
 
 def _passed(run: Callable[[], CaseResult], repeat: int, path: str | Path) -> CaseResult:

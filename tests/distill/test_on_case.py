@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from tests.distill.case_kit import INJECTION, planners
 __all__ = ["planners"]
 
 TESTS = """
+import unittest
+
 import pytest
 import replay
 
@@ -41,6 +44,28 @@ def test_it_still_fails(result):
 @replay.on_case(CASE, planner="planners:careful")
 def test_more_is_asserted(result):
     assert result.planner == "another"
+
+
+class TestOfAClass:
+    @replay.on_case(CASE, planner="planners:careful")
+    def test_in_a_class(self, result, seven):
+        assert result.passed and seven == 7 and isinstance(self, TestOfAClass)
+
+    @replay.on_case(CASE, planner="planners:careful")
+    def test_any_number(*args):
+        assert [type(one).__name__ for one in args] == ["TestOfAClass", "CaseResult"]
+
+
+class TestCase(unittest.TestCase):
+    @replay.on_case(CASE, planner="planners:careful")
+    def test_of_unittest(self, result):
+        self.assertTrue(result.passed)
+
+
+@replay.on_case(CASE, planner="planners:careful")
+@replay.on_case(CASE, planner="planners:first_call_only", repeat=1)
+def test_two(first, second):
+    raise ValueError("never reached")
 """
 
 
@@ -55,8 +80,8 @@ def test_a_decorated_test_runs_its_case_first(planners: Path) -> None:
         text=True,
         check=False,
     )
-    assert "1 passed" in done.stdout
-    assert "2 failed" in done.stdout, done.stdout
+    assert "4 passed" in done.stdout
+    assert "3 failed" in done.stdout, done.stdout
     assert "never reached" not in done.stdout.replace(TESTS, "").split("short test summary")[1]
     assert "which is forbidden" in done.stdout
     assert "Open it: tracekit case show injection.case.yaml" in done.stdout
@@ -71,6 +96,27 @@ def test_a_decorator_that_would_run_nothing_is_refused(tmp_path: Path) -> None:
 
         @replay.on_case(path)
         def test() -> None: ...
+
+
+def test_a_test_that_is_no_plain_function_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.case.yaml"
+    path.write_text(INJECTION, encoding="utf-8")
+
+    async def coroutine(result: object) -> None: ...
+
+    def generator(result: object) -> Iterator[None]:
+        yield
+
+    class Class: ...
+
+    for test, what in (
+        (coroutine, "a coroutine function"),
+        (generator, "a generator function"),
+        (Class, "a class"),
+        (staticmethod(lambda result: None), "a static or class method"),
+    ):
+        with pytest.raises(TypeError, match=f"is {what}: .* replay.run_case"):
+            replay.on_case(path)(test)  # type: ignore[arg-type]  # refused as what it is
 
 
 def test_a_case_is_loaded_by_its_public_name(tmp_path: Path) -> None:

@@ -187,3 +187,19 @@ def test_a_project_without_cases_notices_nothing_of_the_plugin(planners: Path) -
     )
     code, said = run_pytest("-q", "-p", "no:langsmith_plugin")  # loads pydantic itself
     assert code == 0, said
+
+
+def test_a_project_keeps_its_own_options_of_the_same_names(cases: Path, planners: Path) -> None:
+    (planners / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n"
+        "    parser.addoption('--live', action='store_true')\n"
+        "    parser.addoption('--planner', default='theirs')\n"
+    )
+    (planners / "test_own.py").write_text(
+        "def test_own(request):\n"
+        "    given = [request.config.getoption(name) for name in ('--live', 'planner')]\n"
+        "    assert given == [True, 'own']\n"
+    )
+    given = ("--live", "--planner", "own", "--repeat", "2", "--case-planner", "planners:careful")
+    code, said = run_pytest("cases/one.case.yaml", "test_own.py", *given)
+    assert (code, "2 passed" in said) == (0, True), said
