@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import importlib
 import platform
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -36,20 +37,28 @@ UNSEEN = (
 
 _EVENT = "tracekit.unheard"
 
-# Doors without an audit event of their own (CPython 3.11 to 3.14).
-_UNHEARD = (
-    ("_posixsubprocess", "fork_exec"),
-    ("os", "mkfifo"),
-    ("os", "mknod"),
-    ("posix", "mkfifo"),
-    ("posix", "mknod"),
-    ("_posixshmem", "shm_open"),
-    ("_posixshmem", "shm_unlink"),
-    ("signal", "pidfd_send_signal"),
-    ("time", "clock_settime"),
-    ("time", "clock_settime_ns"),
-    ("os", "setpriority"),
-)
+# Doors without an audit event of their own (CPython 3.11 to 3.14): the module that has them, those
+# that hand them on, their names.
+_UNHEARD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "_posixsubprocess": ((), ("fork_exec",)),
+    "posix": (
+        ("os",),
+        (
+            *("mkfifo", "mknod", "setpriority", "setpgid", "tcsetpgrp", "chroot", "setns"),
+            *("unshare", "sched_setaffinity", "sched_setparam", "sched_setscheduler"),
+        ),
+    ),
+    "_posixshmem": ((), ("shm_open", "shm_unlink")),
+    "signal": ((), ("pidfd_send_signal",)),
+    "time": ((), ("clock_settime", "clock_settime_ns")),
+    "socket": ((), ("socket.listen",)),
+    "termios": ((), ("tcsetattr", "tcflow", "tcsendbreak")),
+    "readline": ((), ("write_history_file", "append_history_file")),
+    "_multiprocessing": ((), ("SemLock",)),
+    "_sqlite3": (("sqlite3.dbapi2", "sqlite3"), ("connect",)),
+}
+_ATTACH = 24
+"""What sqlite asks about before it opens another database, also to copy one into it."""
 
 
 class Refused(PermissionError):
@@ -67,7 +76,8 @@ class _Switch:
     ground: Ground | None = None
     report: Report | None = None
     bodies_run: bool = False
-    originals: tuple[tuple[Any, str, Any], ...] = ()
+    wrapped: dict[str, list[tuple[Any, str, Any]]] = field(default_factory=dict)
+    """Module of doors → where each was wrapped, and what stood there, `_ABSENT` if nothing."""
 
 
 _switch = _Switch()
@@ -91,8 +101,9 @@ _windows: dict[int, CodeType] = {}
 def raise_wall(ground: Ground, report: Report) -> None:
     """Refuse from now on, in all threads; ``report`` gets each attempt as a message."""
     _switch.report = report
-    if not _switch.originals:
-        _switch.originals = _wrap_unheard()
+    for module in _UNHEARD:
+        if module in sys.modules:
+            _wrap_doors(module)
     if not _switch.installed:
         sys.addaudithook(_audit)
         _switch.installed = True
@@ -106,9 +117,13 @@ def lower_wall() -> None:
     open_bodies()
     _switch.ground = None
     _switch.report = None
-    for module, name, original in _switch.originals:
-        setattr(module, name, original)
-    _switch.originals = ()
+    for doors in _switch.wrapped.values():
+        for owner, name, original in reversed(doors):
+            if original is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, original)
+    _switch.wrapped.clear()
 
 
 def let_bodies_run() -> None:
@@ -163,6 +178,8 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     ground = _switch.ground
     if ground is None or _is_own(event, sys._getframe(1)):
         return
+    if event == "import" and args[0] in _UNHEARD:
+        _wrap_doors(args[0])
     attempt = rule(ground, args)
     if attempt is None:
         return
@@ -228,20 +245,64 @@ def _where() -> str:
     return nearest
 
 
-def _wrap_unheard() -> tuple[tuple[Any, str, Any], ...]:
-    done = []
-    for module_name, name in _UNHEARD:
-        with contextlib.suppress(ImportError, AttributeError):
-            module = importlib.import_module(module_name)
-            original = getattr(module, name)
-            setattr(module, name, _heard(f"{module_name}.{name}", original))
-            done.append((module, name, original))
-    return tuple(done)
+def _wrap_doors(module: str) -> None:
+    """Wrap the doors of a module, before others take them from it where it is not loaded yet."""
+    if module in _switch.wrapped:
+        return
+    doors = _switch.wrapped[module] = []
+    with contextlib.suppress(ImportError):
+        importlib.import_module(module)
+    handing_on, names = _UNHEARD[module]
+    for at, path in ((at, path) for at in (module, *handing_on) for path in names):
+        *within, name = path.split(".")
+        owner: Any = sys.modules.get(at)
+        for inner in within:
+            owner = getattr(owner, inner, None)
+        original = getattr(owner, name, None)
+        if original is not None and not hasattr(original, _HEARD):
+            doors.append((owner, name, vars(owner).get(name, _ABSENT)))
+            setattr(owner, name, _heard(f"{at}.{path}", original))
 
 
-def _heard(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+_ABSENT, _HEARD = object(), "__tracekit_heard__"
+
+
+def _heard(name: str, original: Any) -> Any:
+    if isinstance(original, type):
+        return _heard_class(name, original)
+
+    @functools.wraps(original, updated=())
     def heard(*args: Any, **kwargs: Any) -> Any:
-        sys.audit(_EVENT, name, args)
+        sys.audit(_EVENT, name, args, kwargs)
         return original(*args, **kwargs)
 
-    return heard
+    made = _watched(original) if name.endswith("sqlite3.connect") else heard
+    setattr(made, _HEARD, True)
+    return made
+
+
+def _heard_class(name: str, original: type) -> type:
+    def made(cls: type, *args: Any, **kwargs: Any) -> Any:
+        sys.audit(_EVENT, name, args, kwargs)
+        return original.__new__(cls, *args, **kwargs)
+
+    return type(original.__name__, (original,), {"__new__": made, "__slots__": (), _HEARD: True})
+
+
+def _watched(connect: Callable[..., Any]) -> Callable[..., Any]:
+    """Make databases tell what is attached to them."""
+
+    @functools.wraps(connect)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        connection = connect(*args, **kwargs)
+        if _switch.ground is not None:
+            sys.modules["_sqlite3"].Connection.set_authorizer(connection, _authorize)
+        return connection
+
+    return watched
+
+
+def _authorize(action: int, first: str | None, *_rest: str | None) -> int:
+    if action == _ATTACH:
+        sys.audit(_EVENT, "sqlite3.attach", (first,), {})
+    return 0

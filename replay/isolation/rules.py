@@ -7,55 +7,33 @@ what a replay may do: read files, write into scratch, talk to itself.
 from __future__ import annotations
 
 import os
-import re
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass
 from types import CodeType
-from typing import Any, Literal
+from typing import Any
 
 import tracekit.bodies
 import tracekit.guard
+from replay.isolation.files import (
+    SHOWN,
+    Attempt,
+    Ground,
+    Kind,
+    Rule,
+    file_rule,
+    judge_fcntl,
+    judge_ioctl,
+    judge_lock,
+    judge_mkdir,
+    judge_new,
+    judge_open,
+    judge_sqlite,
+    judge_terminal,
+)
 
-Kind = Literal["network", "process", "native", "signal", "file", "system", "tool"]
+__all__ = ["RULES", "Attempt", "Ground", "is_machinery", "is_own"]
 
-_SHOWN = 200
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # The numbers of AF_UNIX, unspecified (a descriptor's own), AF_INET and AF_INET6; SOCK_STREAM.
 _LOCAL, _INTERNET, _STREAM = (1, 0, -1), (2, 10), 1
-_HARMLESS = frozenset({os.devnull, "/dev/full", "/dev/zero"})
-_PROC_OF_OTHERS = re.compile(r"/proc/(?P<pid>\d+)/(task/\d+/)?(environ|mem|fd|root|cwd|maps)\b")
-
-
-@dataclass(frozen=True)
-class Ground:
-    """Where the planner stands: what it may write, and what lies beneath."""
-
-    writable: tuple[str, ...]
-    """Folders, resolved, whose contents are thrown away; writes there are not mentioned."""
-
-    copied: tuple[str, ...] = ()
-    """Folders that the kernel keeps a discarded copy of; writes there are let through, listed."""
-
-    hosts: frozenset[str] = frozenset()
-    """Hosts with their port that may be reached, by name and by address."""
-
-    native: bool = False
-    """C libraries may be loaded, since the kernel judges what they do."""
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """Something that reached out of the replay."""
-
-    kind: Kind
-    what: str
-    refused: bool = True
-    incidental: bool = False
-    """What ordinary code does beside its work, and no sign of harm."""
-
-
-Rule = Callable[[Ground, tuple[Any, ...]], Attempt | None]
 
 
 def is_machinery(filename: str) -> bool:
@@ -89,98 +67,6 @@ _LIBRARIES = ("duckdb", "numpy", "opentelemetry", "pyarrow", "pydantic", "rapidf
 """What the replay's own side calls, of other people's Python code."""
 
 
-# --- files ----------------------------------------------------------------------------------------
-
-
-def _resolve(path: Any, *, dir_fd: int | None = -1, follow: bool) -> str | None:
-    """Return the absolute path that an operation would touch, None if it cannot be told."""
-    if isinstance(path, int):
-        return _path_of_descriptor(path)
-    text = os.fsdecode(path)
-    if dir_fd is not None and dir_fd >= 0 and not os.path.isabs(text):
-        base = _path_of_descriptor(dir_fd)
-        if base is None:
-            return None
-        text = os.path.join(base, text)
-    if follow:
-        return os.path.realpath(text)
-    folder, name = os.path.split(os.path.abspath(text))
-    return os.path.join(os.path.realpath(folder), name)
-
-
-def _path_of_descriptor(descriptor: int) -> str | None:
-    try:
-        return os.readlink(f"/proc/self/fd/{descriptor}")
-    except OSError:
-        return None
-
-
-def _within(path: str, folders: tuple[str, ...]) -> bool:
-    return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
-
-
-def _judge_path(ground: Ground, path: str | None, shown: Any) -> Attempt | None:
-    if path is not None:
-        if _within(path, ground.writable) or path in _HARMLESS:
-            return None
-        if _within(path, ground.copied):
-            return Attempt("file", path, refused=False, incidental=True)
-    return Attempt("file", path or repr(shown)[:_SHOWN], incidental=True)
-
-
-def _judge_open(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
-    path, mode, flags = args
-    if isinstance(path, int):
-        return None
-    if isinstance(flags, int) and flags & _WRITING:
-        return _judge_path(ground, _resolve(path, follow=True), path)
-    text = os.fsdecode(path)
-    if "proc" in text and (other := _PROC_OF_OTHERS.match(os.path.abspath(text))):
-        return None if int(other["pid"]) == os.getpid() else Attempt("process", text)
-    # A descriptor of a folder would let later calls name files in ways that no event tells.
-    if mode is None and os.path.isdir(text):
-        resolved = os.path.realpath(text)
-        if not _within(resolved, ground.writable + ground.copied):
-            what = f"{resolved} (a descriptor of a folder outside scratch)"
-            return Attempt("file", what, incidental=True)
-    return None
-
-
-def _file_rule(*paths: tuple[int, int], follow: bool = False) -> Rule:
-    """Make a rule from the places of (path, dir_fd) in an event's arguments; -1 is none."""
-
-    def judge(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
-        let_through = None
-        for at, dir_at in paths:
-            dir_fd = args[dir_at] if 0 <= dir_at < len(args) else -1
-            path = _resolve(args[at], dir_fd=dir_fd, follow=follow)
-            attempt = _judge_path(ground, path, args[at])
-            if attempt is not None and attempt.refused:
-                return attempt
-            let_through = let_through or attempt
-        return let_through
-
-    return judge
-
-
-def _judge_mkdir(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
-    # Making sure that a folder exists changes nothing when it does.
-    return None if os.path.isdir(args[0]) else _file_rule((0, 2))(ground, args)
-
-
-def _judge_sqlite(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
-    database = os.fsdecode(args[0])
-    if database in ("", ":memory:"):
-        return None
-    if database.startswith("file:"):
-        path, _, query = database[5:].partition("?")
-        options = query.split("&")
-        if "mode=memory" in options or "mode=ro" in options or path == ":memory:":
-            return None
-        database = path
-    return _judge_path(ground, _resolve(database, follow=True), database)
-
-
 # --- network, processes, native code --------------------------------------------------------------
 
 
@@ -193,7 +79,7 @@ def _address(address: Any) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, bytes | os.PathLike):
         value = os.fsdecode(value)
-    return str(value).replace("\0", "@")[:_SHOWN]
+    return str(value).replace("\0", "@")[:SHOWN]
 
 
 def _judge_address(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
@@ -238,7 +124,7 @@ def _judge_http(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
 def _judge_command(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
     shown = next((value for value in reversed(args[:2]) if value), None)
     words = shown if isinstance(shown, list | tuple) else [shown]
-    return Attempt("process", " ".join(_text(word) for word in words)[:_SHOWN])
+    return Attempt("process", " ".join(_text(word) for word in words)[:SHOWN])
 
 
 def _judge_system(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
@@ -275,13 +161,32 @@ def _judge_import(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
 
 
 def _judge_unheard(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
-    name, call = args
-    module, _, function = str(name).rpartition(".")
-    if function in ("mkfifo", "mknod"):
-        return _judge_path(ground, _resolve(call[0], follow=False), call[0]) if call else None
-    if module == "_posixsubprocess":
-        return _judge_command(ground, (call[0] if call else None,))
-    return Attempt("signal" if module == "signal" else "system", str(name))
+    name, call, named = args
+    function = str(name).rpartition(".")[2]
+    first = call[0] if call else None
+    match function:
+        case "mkfifo" | "mknod":
+            path = named.get("path", first)
+            return None if path is None else judge_new(ground, path, named.get("dir_fd"))
+        case "fork_exec":
+            return _judge_command(ground, (first,))
+        case "write_history_file" | "append_history_file":
+            given = [*call[function == "append_history_file" :], None][0]
+            return judge_open(ground, (os.path.expanduser(given or "~/.history"), "w", 0))
+        case "attach":
+            return judge_sqlite(ground, call)
+        case "tcsetattr" | "tcflow" | "tcsendbreak":
+            return judge_terminal(ground, first)
+        case "listen":
+            return Attempt("network", "listening on a socket")
+        case "SemLock":  # one without a name is gone when its process is
+            keeps = not (call[4] if len(call) > 4 else named.get("unlink"))
+            return Attempt("system", f"a semaphore for all, {name}") if keeps else None
+        case "sched_setaffinity" | "sched_setparam" | "sched_setscheduler" | "setpgid":
+            own = first in (0, os.getpid())
+            return None if own else Attempt("system", f"{name} of process {first}")
+        case _:
+            return Attempt("signal" if function == "pidfd_send_signal" else "system", str(name))
 
 
 def _judge_tool(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
@@ -297,22 +202,26 @@ def _always(kind: Kind, what: str) -> Rule:
 
 
 RULES: dict[str, Rule] = {
-    "open": _judge_open,
-    "os.remove": _file_rule((0, 1)),
-    "os.rmdir": _file_rule((0, 1)),
-    "os.mkdir": _judge_mkdir,
-    "os.rename": _file_rule((0, 2), (1, 3)),
-    "os.link": _file_rule((0, 2), (1, 3)),
-    "os.symlink": _file_rule((1, 2)),
-    "os.chmod": _file_rule((0, 2), follow=True),
-    "os.chown": _file_rule((0, 3), follow=True),
-    "os.utime": _file_rule((0, 3), follow=True),
-    "os.truncate": _file_rule((0, -1), follow=True),
-    "os.setxattr": _file_rule((0, -1), follow=True),
-    "os.removexattr": _file_rule((0, -1), follow=True),
-    "os.chflags": _file_rule((0, -1), follow=True),
-    "os.lchflags": _file_rule((0, -1)),
-    "sqlite3.connect": _judge_sqlite,
+    "open": judge_open,
+    "os.remove": file_rule((0, 1)),
+    "os.rmdir": file_rule((0, 1)),
+    "os.mkdir": judge_mkdir,
+    "os.rename": file_rule((0, 2), (1, 3)),
+    "os.link": file_rule((0, 2), (1, 3)),
+    "os.symlink": file_rule((1, 2)),
+    "os.chmod": file_rule((0, 2), follow=True),
+    "os.chown": file_rule((0, 3), follow=True),
+    "os.utime": file_rule((0, 3), follow=True),
+    "os.truncate": file_rule((0, -1), follow=True),
+    "os.setxattr": file_rule((0, -1), follow=True),
+    "os.removexattr": file_rule((0, -1), follow=True),
+    "os.chflags": file_rule((0, -1), follow=True),
+    "os.lchflags": file_rule((0, -1)),
+    "sqlite3.connect": judge_sqlite,
+    "fcntl.fcntl": judge_fcntl,
+    "fcntl.flock": judge_lock,
+    "fcntl.lockf": judge_lock,
+    "fcntl.ioctl": judge_ioctl,
     "socket.__new__": _judge_socket,
     "socket.connect": _judge_address,
     "socket.bind": _judge_bind,

@@ -144,11 +144,19 @@ _CONNECTING = (19, 23, 30, 34)
 _OF_OTHERS = (8, 10, 15, 1024)
 _ASKS, _DIRECTION = 0x80000000, 0xC0000000
 _SET_ENCRYPTION_POLICY = 0x800C6613  # named as if it asked
-_HARMLESS_IOCTLS = (
+_HARMLESS = (
     *(0x5401, 0x540F, 0x5411, 0x5413, 0x541B, 0x5421, 0x5429, 0x5450, 0x5451),  # tty, FIO...
     *(0x40049409, 0x4020940D),  # clones of files, into one that is open for writing
     *(0x8910, 0x8912, 0x8913, 0x8915, 0x891B, 0x8921, 0x8927, 0x8933),  # asking for interfaces
 )
+
+
+def asks(request: int) -> bool:
+    """Tell whether an ``ioctl`` changes nothing that is not its caller's."""
+    if request in _HARMLESS:
+        return True
+    return request & _DIRECTION == _ASKS and request != _SET_ENCRYPTION_POLICY
+
 
 JUDGED: dict[str, list[bytes]] = {
     # TCP alone: not what is like it to its users and not to Landlock. Sandlock plays netlink.
@@ -172,7 +180,7 @@ JUDGED: dict[str, list[bytes]] = {
     "ioctl": [
         *_never(1, (_SET_ENCRYPTION_POLICY,)),
         *_passes(1, (_ASKS,), mask=_DIRECTION),
-        *_only(1, _HARMLESS_IOCTLS),
+        *_only(1, _HARMLESS),
     ],
     "fcntl": _never(1, _OF_OTHERS),
     # For this process itself they are harmless.
