@@ -6,6 +6,7 @@ steps is inconclusive, and one that served nothing was not evaluated.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,13 @@ from replay.lingering import describe_left
 from replay.result import PROMPT_CHANGED, Finding, LockedDecision, Verdict
 from replay.session import Answered, SessionResult
 from tracekit.errors import NotRecorded
-from tracekit.trajectory import Trajectory
+from tracekit.trajectory import Observation, Trajectory
+
+_MADE = re.compile(
+    r"0[xX][0-9a-fA-F]+|\b[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\b"
+    r"|\d{4}-\d\d-\d\d[T ][\d:]+|\d+\.\d+|\d{7,}"
+)
+"""What the text of an error has of addresses, ids, times and durations: other in each run."""
 
 
 def find(
@@ -82,10 +89,20 @@ def _ending(session: SessionResult, recorded: Trajectory) -> str | None:
     error = (session.exit.result or {}).get("error")
     if not error:
         return None
-    as_recorded = recorded.status == "error" and str(recorded.answer.error_type).endswith(
-        error["type"]
-    )
-    return None if as_recorded else f"the planner raised {error['type']}: {error['message']}"
+    raised = f"the planner raised {error['type']}: {error['message']}"
+    was = recorded.answer
+    if recorded.status != "error" or _class_of(was) != error["type"]:
+        return raised
+    own = session.trajectory.answer if session.trajectory else None  # redacted, as the record is
+    said = own.error_message if own and _class_of(own) == error["type"] else error["message"]
+    if was.error_message is None or _MADE.sub("#", str(said)) == _MADE.sub("#", was.error_message):
+        return None
+    return f"{raised}; recorded was {error['type']}: {was.error_message}"
+
+
+def _class_of(answer: Observation) -> str:
+    """The name of the class of an error; in which module it is may have changed."""
+    return (answer.error_type or "").rpartition(".")[2]
 
 
 def _ended_unrecorded(session: SessionResult) -> bool:
