@@ -7,6 +7,7 @@ What stood above a part that is gone goes to what holds it now; none is ever dro
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,11 +44,12 @@ def rewrite_case(path: str | Path, case: Case) -> None:
         CaseError: the file is no case, or cannot be written.
     """
     place = Path(path)
-    text = with_comments(read_text(place), case, path=str(path))
+    old = read_text(place)
+    text = _broken_as(old, with_comments(old, case, path=str(path)))
     try:
         number, temporary = tempfile.mkstemp(dir=place.parent, prefix=".", suffix=".part")
         try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
+            with os.fdopen(number, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
             Path(temporary).chmod(place.stat().st_mode & 0o777)
             Path(temporary).replace(place)
@@ -57,6 +59,13 @@ def rewrite_case(path: str | Path, case: Case) -> None:
         raise CaseError(f"cannot be written: {error.strerror}", path=str(path)) from error
 
 
+def _broken_as(old: str, text: str) -> str:
+    """Give the lines of ``text`` the ends that most lines of ``old`` have."""
+    counts = {"\r\n": old.count("\r\n")}
+    counts |= {sign: old.count(sign) - counts["\r\n"] for sign in ("\n", "\r")}
+    return text.replace("\n", max(counts, key=lambda end: counts[end]))
+
+
 def with_comments(old: str, case: Case, *, path: str = "<case>") -> str:
     """Return the text of ``case`` with the comments of ``old``, the text of a case.
 
@@ -64,6 +73,7 @@ def with_comments(old: str, case: Case, *, path: str = "<case>") -> str:
         CaseError: ``old`` is no case.
     """
     parse_case(old, path=path)
+    old = re.sub("\r\n?", "\n", old)
     comments = [one for one in _comments(old) if not one.text.startswith(_FIRST_LINES)]
     text = dump_case(case)
     for beside in (True, False):

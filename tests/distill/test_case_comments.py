@@ -105,3 +105,15 @@ def test_a_file_that_is_no_case_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(CaseError, match="format"):
         rewrite_case(path, parse_case(TEXT))
     assert path.read_text() == "name: x\n"
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_lines_keep_the_ends_that_they_had(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "a.case.yaml"
+    path.write_bytes(TEXT.replace("\n", end).encode())
+    rewrite_case(path, read_case(path))
+    assert path.read_bytes().decode() == with_comments(TEXT, parse_case(TEXT)).replace("\n", end)
+    rewrite_case(path, read_case(path))
+    assert path.read_bytes().decode().count(end) == with_comments(TEXT, parse_case(TEXT)).count(
+        "\n"
+    )

@@ -1,7 +1,8 @@
 """Every console block of the documentation is run, in order, in a folder of its own.
 
 A command is a line that begins with ``$ ``. It must exit with 0, or with what ``# exits with N``
-behind it says. Blocks ``python file=NAME`` are the files that the commands use.
+behind it says. Blocks ``python file=NAME`` are the files that the commands use; what ``yaml
+from=NAME`` shows stands in the file NAME after them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-_BLOCK = re.compile(r"^```(\S*)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\S*)(?: (file|from)=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\$ (.*?)\s*(?:#.*?(?:exits with (\d+).*)?)?$", re.MULTILINE)
 
 
 def commands_of(page: Path) -> list[tuple[str, int]]:
     found = []
-    for language, _, body in _BLOCK.findall(page.read_text(encoding="utf-8")):
+    for language, _, _, body in _BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "console":
             found += [(command, int(code or 0)) for command, code in _COMMAND.findall(body)]
     return found
@@ -31,8 +32,9 @@ def commands_of(page: Path) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_commands_of_a_page_exit_as_it_says(page: Path, tmp_path: Path) -> None:
-    for _, name, body in _BLOCK.findall(page.read_text(encoding="utf-8")):
-        if name:
+    blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
+    for _, way, name, body in blocks:
+        if way == "file":
             (tmp_path / name).write_text(body, encoding="utf-8")
     (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
     script = "\n".join(
@@ -51,6 +53,8 @@ def test_the_commands_of_a_page_exit_as_it_says(page: Path, tmp_path: Path) -> N
         check=False,
     )
     assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    for _, way, name, body in blocks:
+        assert way != "from" or body in (tmp_path / name).read_text(encoding="utf-8")
 
 
 def _environment(folder: Path) -> dict[str, str]:
