@@ -26,7 +26,7 @@ from tracekit.origin import MADE_BY, origin_of
 from tracekit.prepared import Prepared
 from tracekit.receivers import LeftOut, Whose, watched
 from tracekit.recorder import Recorder
-from tracekit.steps import Step, open_step, passed_by, unrecorded
+from tracekit.steps import Step, open_step, passed_by, unrecorded, without_secrets
 from tracekit.wrap import shape_of, wrap
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -254,7 +254,7 @@ def _declared(
     **said: Any,
 ) -> tuple[Contract, Whose]:
     """The contract of a tool, and what tells whose its calls are."""
-    (name, purpose), whose = named, Whose(function, receiver, _without_secrets)
+    (name, purpose), whose = named, Whose(function, receiver, without_secrets)
     contract = contract_of(
         getattr(function, "__func__", function),
         name=_label(name, function),
@@ -297,12 +297,6 @@ def _tool(
         prepared = Prepared(kind, contract.name, contract, text)
     mark = Decorated(kind, contract.name, contract)
     return _decorated(function, mark, opened, prepared, whose)
-
-
-def _without_secrets(text: str) -> str:
-    """Take the secrets out of a text of which only the digest is kept."""
-    here = current()
-    return recorder().redactor.redact_text(text, scope=None if here is None else here.run.secrets)
 
 
 def _key(

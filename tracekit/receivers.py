@@ -120,15 +120,20 @@ class Whose:
         return said, seen
 
     def _told(self, receiver: object, seen: list[Met]) -> dict[str, JsonValue]:
-        met = meet(receiver)
+        fields, met = told_of(receiver, self._redact)
         seen.append(met)
-        if met.text is None:
-            met.text = {n: _written(value, self._redact) for n, value in met.counts.items()}
-        cls: Any = receiver if issubclass(type(receiver), type) else type(receiver)
-        fields = {CLASS: _class_name(cls), **met.text}
         if self._fields is None or not fields.keys() >= self._fields:
             return fields  # where one that is declared is missing, any may be the one
         return {name: value for name, value in fields.items() if name in self._fields}
+
+
+def told_of(receiver: object, redact: Redact) -> tuple[dict[str, JsonValue], Met]:
+    """Say whose a call of ``receiver`` is: its class, and its fields that can tell."""
+    met = meet(receiver)
+    if met.text is None:
+        met.text = {name: _written(value, redact) for name, value in met.counts.items()}
+    cls: Any = receiver if issubclass(type(receiver), type) else type(receiver)
+    return {CLASS: _class_name(cls), **met.text}, met
 
 
 class LeftOut:

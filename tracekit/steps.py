@@ -33,7 +33,7 @@ from tracekit.events import (
     ToolCallEnded,
 )
 from tracekit.interruption import Suppressed, pass_on
-from tracekit.recorder import Kind, Operation, Recorder, active
+from tracekit.recorder import Kind, Operation, Recorder, active, current
 from tracekit.redact import inside_a_rule
 from tracekit.sink import stands
 
@@ -192,6 +192,13 @@ class Unrecorded:
 
     def fail(self, error: BaseException) -> None:
         """Record nothing."""
+
+
+def without_secrets(text: str) -> str:
+    """Take the secrets out of a text of which only the digest is kept."""
+    here = current()
+    scope = None if here is None else here.run.secrets
+    return configuration.recorder().redactor.redact_text(text, scope=scope)
 
 
 def passed_by() -> bool:

@@ -414,3 +414,49 @@ instrument_all()
 print("fine")
 """
     assert _python(code) == (0, "fine\n", "")
+
+
+def test_a_tool_says_whose_its_calls_are() -> None:
+    class Bank:
+        def __init__(self, iban: str) -> None:
+            self.iban = iban
+
+        def send(self, amount: int) -> str:
+            """Send money."""
+            return f"{amount} from {self.iban}"
+
+    class Till(BaseTool):
+        name: str = "till"
+        description: str = "Take money out."
+        shop: str
+        taken: int = 0
+
+        def _run(self, amount: int) -> str:
+            self.taken += amount
+            return f"{amount} in {self.shop}"
+
+    def made(iban: str) -> BaseTool:
+        @tool
+        def settle(amount: int) -> str:
+            """Settle an account."""
+            return f"{amount} from {iban}"
+
+        return settle
+
+    send = StructuredTool.from_function(Bank("A").send, name="send")
+    till = Till(shop="S")
+    with recording() as recorded:
+        for one in (send, till, till, made("B")):
+            one.invoke({"amount": 4})
+    rows = recorded.rows("tool_call")
+    assert [recorded.value(row.argument_blob) for row in rows] == [
+        {"self": {"class": "Bank", "iban": "A"}, "amount": 4},
+        *[{"self": {"shop": "S", "taken": 0}, "amount": 4}] * 2,
+        {"nonlocal": {"iban": "B"}, "amount": 4},
+    ]
+    assert [sorted(recorded.contract(row).receivers) for row in rows] == [
+        ["self"],
+        ["self"],
+        ["self"],
+        ["nonlocal"],
+    ]

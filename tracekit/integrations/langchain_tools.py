@@ -26,7 +26,10 @@ from tracekit.contract import Contract, bind, contract_of
 from tracekit.integrations import nesting
 from tracekit.integrations.langchain import effect_of
 from tracekit.interruption import pass_on
-from tracekit.steps import Step, Unrecorded, open_step, passed_by, unrecorded
+from tracekit.receivers import CLASS, Whose, told_of, watched
+from tracekit.steps import Unrecorded, open_step, passed_by, unrecorded, without_secrets
+from tracekit.telling import Met
+from tracekit.wrap import Step as Opened
 from tracekit.wrap import wrap
 
 _DECORATED = "__tracekit__"
@@ -64,14 +67,15 @@ def _entering_async(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _wrapped(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    def open_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Step | Unrecorded:
+    def open_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Opened:
         tool, body = args[0], _body(args[0], name)
         if nesting.inside(tool) or hasattr(body, _DECORATED):
             return Unrecorded()
         try:
             # A tool that is its class is given what its method is given, itself apart.
             declares = _declares(body or method, method=body is None)
-            return _opened(tool, declares, args[1:], kwargs)
+            step, met = _opened(tool, declares, args[1:], kwargs)
+            return watched(step, met)
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             return unrecorded(error)
 
@@ -93,11 +97,39 @@ class _Declares:
     """Without what LangChain fills in; None where it cannot be read."""
     hidden: frozenset[str]
     """The parameters that LangChain fills in."""
+    whose: Whose | None
+    """Tells whose the calls of its function are; None where the tool is its class."""
 
     @property
     def parameters(self) -> list[inspect.Parameter]:
         """The parameters, as far as they can be read."""
         return [] if self.signature is None else list(self.signature.parameters.values())
+
+    @property
+    def has_names(self) -> bool:
+        """Whether each argument has a name that is known before."""
+        return self.signature is not None and all(p.kind not in _VARIABLE for p in self.parameters)
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The names of what says whose a call is."""
+        if not self.has_names:  # then these would be nothing that is declared
+            return ()
+        return ("self",) if self.whose is None else self.whose.beside
+
+    def somebodys(
+        self, tool: BaseTool, arguments: dict[str, object]
+    ) -> tuple[dict[str, object], list[Met]]:
+        """Put in whose the call is."""
+        if not self.beside:
+            return arguments, []
+        if self.whose is not None:
+            return self.whose.of(arguments)
+        told, met = told_of(tool, without_secrets)
+        # The name of the tool says which it is, and what every tool has does not say more.
+        plain = {CLASS, *BaseTool.model_fields}
+        own = {name: value for name, value in told.items() if name not in plain}
+        return {**({"self": own} if own else {}), **arguments}, [met]
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, object]:
         """The bound arguments, without what LangChain itself hands in."""
@@ -134,29 +166,31 @@ def _read(function: Callable[..., Any], *, method: bool) -> _Declares:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return _Declares(None, hidden)
+        return _Declares(None, hidden, None)
     parameters = list(signature.parameters.values())[1 if method else 0 :]
     kept = [parameter for parameter in parameters if parameter.name not in hidden]
-    return _Declares(signature.replace(parameters=kept), hidden)
+    whose = None if method else Whose(function, None, without_secrets)
+    return _Declares(signature.replace(parameters=kept), hidden, whose)
 
 
 def _opened(
     tool: BaseTool, declares: _Declares, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Step | Unrecorded:
+) -> tuple[Opened, list[Met]]:
     own = recorder()
     if own.enclosing() is None and not guard.installed():
-        return Unrecorded()
+        return Unrecorded(), []
     contract, text = _contract(tool, declares)
+    arguments, met = declares.somebodys(tool, declares.arguments(args, kwargs))
     step = open_step(
         own,
         "tool_call",
         tool.name,
-        declares.arguments(args, kwargs),
+        arguments,
         contract=contract,
         contract_json=text,
         tool_call_id=nesting.asked_as(),
     )
-    return nesting.FrameworkStep.of(step, tool)
+    return nesting.FrameworkStep.of(step, tool), met
 
 
 def _injected(hint: object) -> bool:
@@ -188,8 +222,9 @@ def _contract(tool: BaseTool, declares: _Declares) -> tuple[Contract, str]:
         purpose=tool.description,
         effect=effect_of(tool.name),
         argument_schema=_schema(tool),
+        beside=declares.beside,
     )
-    if declares.signature is None or any(p.kind in _VARIABLE for p in declares.parameters):
+    if not declares.has_names:
         contract = contract.model_copy(update={"parameters": None})
     text = contract.model_dump_json()
     key = id(tool)
