@@ -167,8 +167,7 @@ def _lenses(
 ) -> Iterator[Lens]:
     """Yield the lenses beside the exact one; a write has its declared idempotency key only."""
     recorded = tape.contracts.get(tool)
-    declares = recorded if recorded is not None and recorded.idempotency_field else asked.contract
-    if (lens := idempotency_lens(declares)) is not None:
+    if (lens := idempotency_lens(_agreeing(asked, tool, recorded, policies))) is not None:
         yield lens
     if nature == "write":
         return
@@ -177,3 +176,20 @@ def _lenses(
     windows = {p: s for name in names for p, s in policies.windows.get(name, {}).items()}
     if (lens := matcher_lens((recorded, asked.contract), ignore, windows)) is not None:
         yield lens
+
+
+def _agreeing(
+    asked: AskedCall, tool: str, recorded: Contract | None, policies: Policies
+) -> Contract | None:
+    """The recorded declaration where the new code declares the same idempotency key.
+
+    Else which field of a write may differ would be for the code under test to say.
+    """
+    if recorded is None or asked.contract is None:  # who only decides declares nothing
+        return recorded
+    then, now = recorded.idempotency_field, asked.contract.idempotency_field
+    renamed = any(
+        (m.old_tool, m.new_tool, m.old_pointer, m.new_pointer) == (tool, asked.tool, then, now)
+        for m in policies.maps
+    )
+    return recorded if then == now or renamed else None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replay.matching import Policies
+from replay.matching import ArgumentMap, Policies
 from tests.replay.tape_kit import (
     SECOND,
     again,
@@ -200,6 +200,34 @@ def test_a_write_is_known_by_all_but_its_declared_idempotency_key() -> None:
     answer = replay.call(asked("pay", "write", amount=42, key="k-2"))
     assert (answer.rung, answer.tainted) == ("normalised", False)
     assert replay.call(asked("pay", "write", amount=42, key="k-3")).rung == "error"
+
+
+def test_which_field_of_a_write_is_its_key_is_not_for_the_new_code_alone_to_say() -> None:
+    plain = contract("pay", "write", "amount", "key")
+    keyed = contract("pay", "write", "amount", "key", idempotency_field="/key")
+    other = contract("pay", "write", "amount", "key", idempotency_field="/amount")
+    paid = call("pay", "write", "paid", amount=42, key="k-1")
+
+    def rung(then: Contract | None, now: Contract | None, **arguments: JsonValue) -> str:
+        new = replace(asked("pay", "write", **arguments), contract=now)
+        return player(record(replace(paid, contract=then))).call(new).rung
+
+    for then, now in ((None, other), (plain, other), (keyed, other), (keyed, plain)):
+        assert rung(then, now, amount=4200, key="k-1") == "error"
+        assert rung(then, now, amount=42, key="k-2") == "error"
+        assert rung(then, now, amount=42, key="k-1") == "exact"
+    assert rung(keyed, keyed, amount=42, key="k-2") == "normalised"
+    assert rung(keyed, None, amount=42, key="k-2") == "normalised"
+
+
+def test_a_key_that_was_renamed_is_still_the_key() -> None:
+    then = contract("pay", "write", "amount", "key", idempotency_field="/key")
+    now = contract("pay", "write", "amount", "once", idempotency_field="/once")
+    paid = replace(call("pay", "write", "paid", amount=42, key="k-1"), contract=then)
+    maps = (ArgumentMap("pay", "pay", "/key", "/once"),)
+    new = replace(asked("pay", "write", amount=42, once="k-2"), contract=now)
+    assert player(record(paid), maps=maps).call(new).rung == "normalised"
+    assert player(record(paid)).call(new).rung == "error"
 
 
 def test_keyword_arguments_spelt_out_are_the_same_call() -> None:
