@@ -1,7 +1,7 @@
 """Counts each metric on one run. Pure: a run and what it is measured against in, counts out.
 
 What ``definitions`` says in words stands here as code, one function a metric. A function gives a
-``Count``, or a text that says why there is no data.
+``Count``, or says why there is no data: whether nobody said, or the metric is not about the run.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from replay.case import Case
 from replay.case.schema import check_schema, faults
 from replay.metrics.ending import FAILED, OPEN, broken_off
 from replay.metrics.gold import (
@@ -21,15 +22,17 @@ from replay.metrics.gold import (
     labelled_success,
     labelled_unsafe,
 )
-from replay.metrics.model import Count, MeasuredRun
+from replay.metrics.model import Count, MeasuredRun, Missing
 from replay.metrics.pairing import PairedCall, pair_calls
 from replay.oracles import OracleFinding, Outcome, evaluate
+from replay.oracles.judging import usage
 from tracekit.canonical import canonical_text, json_text
+from tracekit.quantities import as_written, is_amount
 from tracekit.trajectory import Call, Trajectory
 
 _IN_A_LOOP = 3
 """Decisions that make one call with one observation: the third has learnt nothing from two."""
-Counted = Count | str
+Counted = Count | Missing
 
 
 @dataclass(frozen=True)
@@ -59,51 +62,83 @@ class Measured:
             return ()
         return pair_calls(gold.run, self.run, at_least=gold.at_least)
 
+    @property
+    def gold_case(self) -> Case | None:
+        """What the run is measured against, where that is a case."""
+        return self.gold.case if self.gold is not None else None
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """The run as oracles see it."""
+        seconds = _known(self.measured.usage.latency_ms, 1000)
+        return Outcome(self.run, complete=self.run.status != "open", elapsed_s=seconds or 0.0)
+
     @cached_property
     def findings(self) -> tuple[OracleFinding, ...] | None:
         """What the oracles of the case find; None without a case."""
-        case = self.gold.case if self.gold is not None else None
-        if case is None:
+        if self.gold_case is None:
             return None
-        latency = self.measured.usage.latency_ms
-        outcome = Outcome(
-            self.run, complete=self.run.status != "open", elapsed_s=(latency or 0.0) / 1000
+        return evaluate(self.gold_case.expected, self.gold_case.budgets, self.outcome)
+
+    @cached_property
+    def unbounded(self) -> tuple[str, ...]:
+        """Budgets of the case of which the record does not say whether they were kept."""
+        if self.gold_case is None:
+            return ()
+        used = usage(self.outcome) | {"seconds": _known(self.measured.usage.latency_ms, 1000)}
+        return tuple(
+            name for name, most in self.gold_case.budgets if most is not None and used[name] is None
         )
-        return evaluate(case.expected, case.budgets, outcome)
 
     @cached_property
     def succeeded(self) -> bool | None:
         """Whether the task was done; None where nobody says."""
         if self.gold is not None and self.gold.success is not None:
             return self.gold.success
-        case = self.gold.case if self.gold is not None else None
-        if case is None or self.findings is None:
+        if self.gold_case is None:
             return labelled_success(self.run)
         if self.findings or self.run.status == "error":
             return False
-        return None if case.expected.invariants else True
+        return None if self.gold_case.expected.invariants or self.unbounded else True
 
 
-def count_metrics(case: Measured) -> tuple[Mapping[str, Count], Mapping[str, str]]:
+def count_metrics(case: Measured) -> tuple[Mapping[str, Count], Mapping[str, Missing]]:
     """Count every metric of a run: what there is, and why the rest is missing."""
     found = {name: count(case) for name, count in _COUNTERS.items()}
     counts = {name: one for name, one in found.items() if isinstance(one, Count)}
-    missing = {name: one for name, one in found.items() if isinstance(one, str)}
+    missing = {name: one for name, one in found.items() if isinstance(one, Missing)}
     return counts, missing
 
 
+def _no_part(why: str) -> Missing:
+    return Missing(why, "no part")
+
+
+def _used(amount: float | None, what: str, unit: str, unsaid: str) -> Counted:
+    if amount is None:
+        return Missing(unsaid)
+    if not is_amount(amount):
+        said = f"{what} of {as_written(amount):g} {unit}"
+        return Missing(f"its record says {said}, which cannot be", "odd")
+    return Count(amount, 1)
+
+
+def _known(amount: float | None, of: int) -> float | None:
+    return amount / of if amount is not None and is_amount(amount) else None
+
+
 def _share(known: bool | None, why: str) -> Counted:  # noqa: FBT001  # a value, not a switch
-    return why if known is None else Count(float(known), 1)
+    return Missing(why) if known is None else Count(float(known), 1)
 
 
 def _ratio(calls: Iterable[Call], holds: Callable[[Call], bool], why: str) -> Counted:
-    """Count the calls of which ``holds`` is true, in all and by tool."""
+    """Count the calls of which ``holds`` is true, in all and by tool; where there is none, say."""
     parts: dict[str, tuple[float, float]] = {}
     for call in calls:
         top, below = parts.get(call.tool, (0.0, 0.0))
         parts[call.tool] = (top + holds(call), below + 1)
     if not parts:
-        return why
+        return _no_part(why)
     return Count(sum(top for top, _ in parts.values()), sum(b for _, b in parts.values()), parts)
 
 
@@ -111,12 +146,15 @@ def _ratio(calls: Iterable[Call], holds: Callable[[Call], bool], why: str) -> Co
 
 
 def _task_success(case: Measured) -> Counted:
-    if case.gold is not None and case.gold.case is not None and case.succeeded is None:
-        return "the case has invariants, which are functions and not run on a record"
+    if case.gold_case is not None and case.succeeded is None:
+        if case.unbounded:
+            return Missing(_unbounded(case))
+        return Missing("the case has invariants, which are functions and not run on a record")
     return _share(case.succeeded, "no label says whether the task was done, and there is no case")
 
 
-_NO_CALLS = "nothing says which calls are expected"
+_NO_CALLS = Missing("nothing says which calls are expected")
+_NONE_EXPECTED = "no call is expected"
 
 
 def _tool_precision(case: Measured) -> Counted:
@@ -131,21 +169,21 @@ def _tool_precision(case: Measured) -> Counted:
 def _tool_recall(case: Measured) -> Counted:
     gold = case.calls_gold
     if gold is None or gold.run is None:
-        return _NO_CALLS
+        return _NO_CALLS if case.gold_case is None else _no_part(_NONE_EXPECTED)
     made = {pair.expected.event_id for pair in case.pairs}
-    return _ratio(gold.run.calls, lambda call: call.event_id in made, "no call is expected")
+    return _ratio(gold.run.calls, lambda call: call.event_id in made, _NONE_EXPECTED)
 
 
 def _argument_accuracy(case: Measured) -> Counted:
     if case.calls_gold is None:
-        return _NO_CALLS
+        return _NO_CALLS if case.gold_case is None else _no_part(_NONE_EXPECTED)
     equal, all_of_them = Counter[str](), Counter[str]()
     for pair in case.pairs:
         for name in pair.arguments:
             all_of_them[f"{pair.made.tool}:/{name}"] += 1
             equal[f"{pair.made.tool}:/{name}"] += name in pair.equal
     if not all_of_them:
-        return "no call of an expected tool was made with arguments"
+        return _no_part("no call of an expected tool was made with arguments")
     parts = {n: (float(equal[n]), float(below)) for n, below in sorted(all_of_them.items())}
     return Count(equal.total(), all_of_them.total(), parts)
 
@@ -153,15 +191,23 @@ def _argument_accuracy(case: Measured) -> Counted:
 def _excess_steps(case: Measured) -> Counted:
     steps = case.gold.steps if case.gold is not None else None
     if not steps:
-        return "there is no reference run"
+        return Missing("there is no reference run")
     return Count(max(0, len(case.run.decisions) - steps), steps)
 
 
 def _budgets(case: Measured) -> Counted:
-    known = case.gold.case if case.gold is not None else None
-    if known is None or case.findings is None or not known.budgets.model_dump(exclude_none=True):
-        return "there is no case with budgets"
-    return Count(float(any(one.oracle == "budgets" for one in case.findings)), 1)
+    if case.gold_case is None or case.findings is None:
+        return Missing("there is no case with budgets")
+    if not case.gold_case.budgets.model_dump(exclude_none=True):
+        return _no_part("its case has no budget")
+    over = any(one.oracle == "budgets" for one in case.findings)
+    if case.unbounded and not over:
+        return Missing(_unbounded(case))
+    return Count(float(over), 1)
+
+
+def _unbounded(case: Measured) -> str:
+    return f"its case has a budget, and its record says nothing of {', '.join(case.unbounded)}"
 
 
 def _unsafe(case: Measured) -> Counted:
@@ -184,8 +230,7 @@ def _why_not_known(case: Measured) -> str:
 
 
 def _forbids(case: Measured) -> bool:
-    known = case.gold.case if case.gold is not None else None
-    return known is not None and bool(known.expected.forbidden_tools)
+    return case.gold_case is not None and bool(case.gold_case.expected.forbidden_tools)
 
 
 def _did_what_is_forbidden(case: Measured) -> bool | None:
@@ -193,8 +238,7 @@ def _did_what_is_forbidden(case: Measured) -> bool | None:
 
     None where it forbids none, or where the run broke off before it could.
     """
-    known = case.gold.case if case.gold is not None else None
-    if known is None or case.findings is None or not known.expected.forbidden_tools:
+    if case.findings is None or not _forbids(case):
         return None
     done = {call.event_id for call in case.run.calls if not call.refused}
     did = any(one.oracle == "forbidden_tools" and one.event_id in done for one in case.findings)
@@ -202,9 +246,12 @@ def _did_what_is_forbidden(case: Measured) -> bool | None:
 
 
 def _evidence(case: Measured) -> Counted:
-    wanted = case.gold.evidence if case.gold is not None else ()
+    gold = case.gold
+    if gold is None or (gold.run is None and gold.case is None and not gold.evidence):
+        return Missing("nothing says which evidence is expected")
+    wanted = gold.evidence
     if not wanted:
-        return "nothing says which evidence is expected"
+        return _no_part("no evidence is expected")
     noted = {name for call in case.run.calls for name in call.evidence}
     answer = case.run.answer.value
     text = answer if isinstance(answer, str) else json_text(answer)
@@ -252,7 +299,7 @@ def _errors(case: Measured) -> Counted:
 
 def _run_error(case: Measured) -> Counted:
     ended = broken_off(case.run)
-    return OPEN if ended == OPEN else Count(float(ended == FAILED), 1)
+    return Missing(OPEN) if ended == OPEN else Count(float(ended == FAILED), 1)
 
 
 def _recovery(case: Measured) -> Counted:
@@ -283,21 +330,21 @@ def _loops(case: Measured) -> Counted:
 
 def _cost(case: Measured) -> Counted:
     cost = case.measured.usage.cost_usd
-    return "its record says nothing of cost" if cost is None else Count(cost, 1)
+    return _used(cost, "a cost", "USD", "its record says nothing of cost")
 
 
 def _cost_per_success(case: Measured) -> Counted:
-    cost = case.measured.usage.cost_usd
-    if cost is None:
-        return "its record says nothing of cost"
+    cost = _cost(case)
+    if isinstance(cost, Missing):
+        return cost
     if case.succeeded is None:
-        return "nothing says whether the task was done"
-    return Count(cost, float(case.succeeded))
+        return Missing("nothing says whether the task was done")
+    return Count(cost.numerator, float(case.succeeded))
 
 
 def _tokens(case: Measured) -> Counted:
     tokens = case.measured.usage.tokens
-    return "its record says nothing of tokens" if tokens is None else Count(tokens, 1)
+    return _used(tokens, "a use", "tokens", "its record says nothing of tokens")
 
 
 def _steps(case: Measured) -> Counted:
@@ -310,7 +357,7 @@ def _calls(case: Measured) -> Counted:
 
 def _latency(case: Measured) -> Counted:
     latency = case.measured.usage.latency_ms
-    return "its begin or end is not known" if latency is None else Count(latency, 1)
+    return _used(latency, "a duration", "ms", "its begin or end is not known")
 
 
 _COUNTERS: Mapping[str, Callable[[Measured], Counted]] = {

@@ -37,9 +37,11 @@ def measure(run: MeasuredRun | Trajectory, *, gold: AnyGold = None) -> RunMeasur
         run_id=trajectory.run_id,
         task_id=trajectory.task_id,
         counts=counts,
-        missing=missing,
+        missing={name: one.why for name, one in missing.items()},
         attempt_of=attempt_of(trajectory),
         sample=Sample.of(trajectory),
+        exempt=frozenset(name for name, one in missing.items() if one.kind == "no part"),
+        odd=tuple(dict.fromkeys(one.why for one in missing.values() if one.kind == "odd")),
         buckets=buckets_of(trajectory),
         broken_off=broken_off(trajectory),
     )

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from replay.metrics.definitions import DEFINITIONS, Definition
 from replay.stats import Interval, Proportion, Sample, mean, quantile, ratio
+from tracekit.quantities import is_amount
 from tracekit.trajectory import Trajectory
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a run used, as far as its record says."""
+    """What a run used, as far as its record says, and as it says it.
+
+    What cannot be, such as a cost below nothing, is not counted, and the run is told of.
+    """
 
     tokens: int | None = None
     cost_usd: float | None = None
@@ -34,17 +39,34 @@ class MeasuredRun:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A numerator over a denominator, and the same by part."""
+    """A numerator over a denominator, and the same by part.
+
+    Raises:
+        ValueError: one of them is less than nothing, or more than anything can be.
+    """
 
     numerator: float
     denominator: float
     parts: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Part → its numerator and denominator: the fields of ``argument_accuracy``, the tools."""
 
+    def __post_init__(self) -> None:
+        if not (is_amount(self.numerator) and is_amount(self.denominator)):
+            raise ValueError(f"{self.numerator} over {self.denominator} is no count")
+
     @property
     def value(self) -> float | None:
         """The quotient; None of nothing."""
         return self.numerator / self.denominator if self.denominator else None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Why there is no count of a metric on a run."""
+
+    why: str
+    kind: Literal["unsaid", "no part", "odd"] = "unsaid"
+    """``no part``: the metric is not about the run. ``odd``: its record says what cannot be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +81,13 @@ class RunMeasures:
     """Metric → why there is no data for it."""
     sample: Sample
     """What tells whether it repeats another run."""
+    exempt: frozenset[str] = frozenset()
+    """Those of the missing that are not about the run: where no call failed, none was mended.
+
+    Of the others nobody said what they come to, and it may be the worst.
+    """
+    odd: tuple[str, ...] = ()
+    """What its record says that cannot be, and is not counted: a cost below nothing."""
     buckets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What it may be sorted by (source, tool, risk, tag, difficulty, ...) → its values."""
 
@@ -147,6 +176,7 @@ __all__ = [
     "Definition",
     "Measure",
     "MeasuredRun",
+    "Missing",
     "RunMeasures",
     "Usage",
 ]

@@ -10,7 +10,7 @@ from replay.metrics.model import MeasuredRun, Usage
 from tracekit.canonical import parse_json
 from tracekit.errors import TracekitError
 from tracekit.events import Event, RunRow
-from tracekit.quantities import as_number
+from tracekit.quantities import as_written, is_amount
 from tracekit.store import Store
 from tracekit.store.several import read_runs
 from tracekit.trajectory import Trajectory
@@ -33,7 +33,10 @@ def read_measured(
 
 
 def usage_of(row: RunRow, events: Sequence[Event], run: Trajectory) -> Usage:
-    """Tell what a run used: what is known of every model call, and of nothing else."""
+    """Tell what a run used: what is known of every model call, and of nothing else.
+
+    What stands in the record is told as it stands there; whether it can be is for who counts.
+    """
     models = [event for event in events if event.event_type == "llm_call"]
     return Usage(
         tokens=_total([_tokens(event) for event in models]),
@@ -43,27 +46,29 @@ def usage_of(row: RunRow, events: Sequence[Event], run: Trajectory) -> Usage:
 
 
 def _tokens(model: Event) -> int | None:
-    if model.usage_input is None and model.usage_output is None:
-        return None
-    return (model.usage_input or 0) + (model.usage_output or 0)
+    used = [one for one in (model.usage_input, model.usage_output) if one is not None]
+    return _total(used)
 
 
 def _cost(row: RunRow, models: Sequence[Event], run: Trajectory) -> float | None:
     labels = labels_of(run)
-    said = [row.cost_usd, *(as_number(labels.get(name)) for name in COST_LABELS)]
+    said = [row.cost_usd, *(as_written(labels.get(name)) for name in COST_LABELS)]
     known = next((cost for cost in said if cost is not None), None)
     return known if known is not None else _total([_cost_of_call(event) for event in models])
 
 
 def _cost_of_call(model: Event) -> float | None:
     usage = parse_json(model.usage_raw) if model.usage_raw is not None else None
-    return as_number(usage.get("cost")) if isinstance(usage, dict) else None
+    return as_written(usage.get("cost")) if isinstance(usage, dict) else None
 
 
 def _total(found: Sequence[_Number | None]) -> _Number | None:
-    """Add up; where one is not known the sum is not."""
+    """Add up; where one is not known the sum is not, and one that cannot be stands for all."""
     known = [one for one in found if one is not None]
-    return sum(known[1:], known[0]) if known and len(known) == len(found) else None
+    if not known or len(known) < len(found):
+        return None
+    odd = next((one for one in known if not is_amount(one)), None)
+    return sum(known[1:], known[0]) if odd is None else odd
 
 
 def _latency_ms(row: RunRow) -> float | None:

@@ -65,6 +65,8 @@ class MetricsForm(Published):
     """Runs that are replays: their clock advances by what was recorded."""
     broken_off: int
     """Runs that ended with an error or have not ended: they did less for that."""
+    odd: dict[str, str]
+    """Runs whose record says what cannot be, such as a cost below nothing → what it says."""
     metrics: dict[str, MeasureForm]
     """Of all runs."""
     missing: dict[str, str]

@@ -14,6 +14,7 @@ from replay.stats import Interval
 from tracekit.canonical import JsonValue
 
 FORMAT = "tracekit/metrics/v1"
+_MOST_NAMED = 3
 _COLUMNS = ("metric", "value", "95 % interval", "numerator", "denominator", "runs")
 
 
@@ -48,6 +49,11 @@ class Metrics:
         """How many runs ended with an error or have not ended: they did less for that."""
         return sum(run.broken_off is not None for run in self.whole.runs)
 
+    @property
+    def odd(self) -> Mapping[str, str]:
+        """Runs whose record says what cannot be, such as a cost below nothing → what it says."""
+        return {run.run_id: "; ".join(run.odd) for run in self.whole.runs if run.odd}
+
     def as_dict(self, *, seed: int = 0) -> dict[str, JsonValue]:
         """Give the metrics as JSON."""
         return {
@@ -56,6 +62,7 @@ class Metrics:
             "repeats": dict(self.repeats),
             "modelled_latency": self.modelled,
             "broken_off": self.broken_off,
+            "odd": dict(self.odd),
             "metrics": _measures(self.whole, seed),
             "missing": dict(self.missing),
             "attempts": None if self.attempts is None else self.attempts.as_dict(seed=seed),
@@ -80,6 +87,7 @@ class Metrics:
             yield f"latency modelled, since they are replays: {self.modelled}"
         if self.broken_off:
             yield f"counted until they broke off by an error or stood open: {self.broken_off}"
+        yield from self._odd_lines()
         yield from _table(self.whole, seed)
         if self.attempts is not None:
             yield ""
@@ -91,6 +99,13 @@ class Metrics:
             yield "\nn/a"
             width = max(map(len, self.missing))
             yield from (f"  {name.ljust(width)}  {why}" for name, why in self.missing.items())
+
+    def _odd_lines(self) -> Iterator[str]:
+        """Say which runs are not counted by what they say; of many, the first."""
+        for run_id, why in list(self.odd.items())[:_MOST_NAMED]:
+            yield f"not counted: {run_id}: {why}"
+        if len(self.odd) > _MOST_NAMED:
+            yield f"not counted: {len(self.odd) - _MOST_NAMED} more such runs (--json lists them)"
 
 
 def _why(bucket: Bucket, name: str) -> str:

@@ -21,6 +21,7 @@ from tracekit.decisions import plain_name
 from tracekit.errors import InvalidJson, PointerNotFound
 from tracekit.jsontree import get, walk
 from tracekit.numerals import counted
+from tracekit.quantities import as_written, is_amount
 from tracekit.redact import find_placeholders
 from tracekit.trajectory import Call, Trajectory
 
@@ -228,9 +229,9 @@ def _total(replies: list[JsonValue], name: str) -> float | None:
     found = []
     for reply in replies:
         used: Any = reply.get("usage") if isinstance(reply, dict) else None
-        value = used.get(name) if isinstance(used, dict) else None
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            found.append(float(value))
+        value = as_written(used.get(name)) if isinstance(used, dict) else None
+        if value is not None and is_amount(value):
+            found.append(value)
     return sum(found) if found and len(found) == len(replies) else None
 
 

@@ -195,11 +195,43 @@ def test_evidence_is_covered_where_it_is_cited_by_a_step_or_in_the_answer() -> N
 def test_a_budget_is_kept_or_not_and_without_one_there_is_no_data() -> None:
     wanted = case("budgets: {calls: 1, seconds: 2}")
     one, two = run(read("a")), run(read("a"), read("b"))
-    assert measure(one, gold=wanted).value("budget_violation_rate") == 0
+    quick = MeasuredRun(one, Usage(latency_ms=1_999))
+    assert measure(quick, gold=wanted).value("budget_violation_rate") == 0
     assert measure(two, gold=wanted).value("budget_violation_rate") == 1
     slow = MeasuredRun(one, Usage(latency_ms=2_001))
     assert measure(slow, gold=wanted).value("budget_violation_rate") == 1
     assert measure(one, gold=REFERENCE).value("budget_violation_rate") is None
+
+
+@pytest.mark.parametrize("budget", ["seconds: 2", "tokens: 9", "cost_usd: 1"])
+def test_a_budget_of_what_nobody_measured_is_neither_kept_nor_is_the_task_done(budget: str) -> None:
+    name = budget.partition(":")[0]
+    found = measure(run(read("a")), gold=case(f"budgets: {{{budget}, calls: 5}}"))
+    why = f"its case has a budget, and its record says nothing of {name}"
+    assert found.missing["budget_violation_rate"] == found.missing["task_success"] == why
+    assert found.exempt.isdisjoint({"budget_violation_rate", "task_success"})
+    over = measure(run(read("a"), read("a")), gold=case(f"budgets: {{{budget}, calls: 1}}"))
+    assert (over.value("budget_violation_rate"), over.value("task_success")) == (1, 0)
+
+
+def test_what_a_metric_is_not_about_is_told_apart_from_what_nobody_said() -> None:
+    silent = measure(run(read("a")))
+    assert silent.exempt == {"recovery_rate"}
+    assert silent.missing["tool_recall"] == "nothing says which calls are expected"
+    nothing_to_do = measure(run(labels={"expected_actions": []}))
+    rates = {"error_rate", "valid_action_rate", "tool_precision", "recovery_rate"}
+    assert nothing_to_do.exempt == {*rates, "tool_recall", "argument_accuracy"}
+    bare = case("expected: {forbidden_tools: [pay]}")
+    by_case = measure(run(read("a")), gold=bare)
+    assert by_case.exempt == {
+        "recovery_rate", "tool_recall", "argument_accuracy", "evidence_coverage",
+        "budget_violation_rate",
+    }  # fmt: skip
+    by_run = measure(run(failing("a")), gold=gold_of_run(run(read("a"))))
+    assert by_run.exempt == {"evidence_coverage", "argument_accuracy"}
+    assert "excess_step_ratio" in by_case.missing
+    judged = measure(run(read("a")), gold=Gold("our reviewers", success=True))
+    assert judged.exempt == {"recovery_rate"}
 
 
 # --- safety ---------------------------------------------------------------------------------------

@@ -116,14 +116,44 @@ def made() -> Iterable[Batch]:
     )
 
 
+def odd() -> Iterable[Batch]:
+    """Runs that say what cannot be."""
+    long = "9" * 400
+    labels = (
+        "-5",
+        "-0.0",
+        long,
+        f"-{long}",
+        "1e308",
+        "1e400",
+        "NaN",
+        "-Infinity",
+        "1e15",
+        "1.1e15",
+    )
+    for name in ("reward", "cost_usd"):
+        for number in labels:
+            said = f'{{"labels": {{"{name}": {number}, "cost": 7}}}}'
+            yield run(f"{name} {number[:8]} {len(number)}", attributes=said)
+    yield run("back", ts_end_ns=NOON - 5_000_000)
+    models: list[tuple[Any, ...]] = [
+        (-5, 90, "0.5"), (90, -5, "-0.5"), (2**60, 2**60, long), (7, None, "NaN"),
+        (None, -7, "1e308"), (None, None, "-1"),
+    ]  # fmt: skip
+    for given, written, cost in models:
+        used = {"usage_input": given, "usage_output": written, "usage_raw": f'{{"cost": {cost}}}'}
+        whole = {"usage_input": 1, "usage_output": 1, "usage_raw": '{"cost": 1}'}
+        yield with_models(run(f"asked {given} {written} {cost[:9]}"), whole, used, whole)
+
+
 @pytest.fixture(scope="module", params=["folder", "file", "fixtures"])
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Store:
     folder = tmp_path_factory.mktemp("metrics")
     match request.param:
         case "folder":
-            return kept(folder / "traces", made())
+            return kept(folder / "traces", [*made(), *odd()])
         case "file":
-            return kept(folder / "traces.duckdb", made())
+            return kept(folder / "traces.duckdb", [*made(), *odd()])
     store = open_store(folder / "traces", create=True)
     import_paths([TRACES], store)
     return store

@@ -6,6 +6,8 @@ needs the values behind the rows (steps, loops, what was expected) is not here.
 
 from __future__ import annotations
 
+from tracekit.quantities import MOST
+
 _FAILED = "(status = 'error' OR coalesce(observation_is_error, false))"
 _LABEL = "roots.attributes ->> '$.labels.{}'"
 _KIND = "json_type(roots.attributes, '$.labels.{}')"
@@ -15,16 +17,42 @@ def _yes_or_no(label: str) -> str:
     return f"WHEN {_KIND.format(label)} = 'BOOLEAN' THEN ({_LABEL.format(label)})::BOOLEAN"
 
 
-def _number(place: str, *, of: str = "roots.attributes") -> str:
+def _written(place: str, *, of: str = "roots.attributes") -> str:
+    """Any number as a DOUBLE; one that is too large for it is infinite."""
     return (
         f"CASE WHEN json_type({of}, '{place}') IN ('BIGINT', 'UBIGINT', 'HUGEINT', 'DOUBLE')"
-        f" THEN ({of} ->> '{place}')::DOUBLE END"
+        f" THEN coalesce(try_cast({of} ->> '{place}' AS DOUBLE), 'inf'::DOUBLE) END"
+    )
+
+
+def _number(place: str) -> str:
+    return f"CASE WHEN isfinite({_written(place)}) THEN {_written(place)} END"
+
+
+def _amount(value: str) -> str:
+    """What a run can have used; what cannot be is not known."""
+    return f"CASE WHEN ({value}) BETWEEN 0 AND {MOST!r} THEN {value} END"
+
+
+def _total(value: str) -> str:
+    """The sum over model calls; where one is not known, or cannot be, the sum stands for that."""
+    return (
+        f"CASE WHEN count(*) = count({value}) THEN CASE WHEN"
+        f" bool_and(coalesce(({value}) BETWEEN 0 AND {MOST!r}, false)) THEN sum({value})"
+        " ELSE -1 END END"
     )
 
 
 def _named(label: str) -> str:
     return f"coalesce({_LABEL.format(label)}, '') NOT IN ('', 'none')"
 
+
+_TOKENS = "coalesce(usage_input, 0)::HUGEINT + coalesce(usage_output, 0)"
+_COST = (
+    f"coalesce(runs.cost_usd, {_written('$.labels.cost_usd')}, {_written('$.labels.cost')},"
+    " asked.cost)"
+)
+"""The first that the record says; where that cannot be, nothing else stands for it."""
 
 RUN_METRICS_VIEW = f"""
     CREATE VIEW run_metrics AS
@@ -42,9 +70,10 @@ RUN_METRICS_VIEW = f"""
         FROM events WHERE event_type IN ('tool_call', 'retrieval') GROUP BY run_id
     ), asked AS (
         SELECT run_id, count(*) AS model_calls,
-            CASE WHEN count(*) = count(token_usage) THEN sum(token_usage)::BIGINT END AS tokens,
-            CASE WHEN count(*) = count({_number("$.cost", of="usage_raw::JSON")})
-                THEN sum({_number("$.cost", of="usage_raw::JSON")}) END AS cost
+            CASE WHEN count(*) = count(coalesce(usage_input, usage_output))
+                AND coalesce(least(min(usage_input), min(usage_output)), 0) >= 0
+                THEN sum({_TOKENS}) END AS tokens,
+            {_total(_written("$.cost", of="usage_raw::JSON"))} AS cost
         FROM events WHERE event_type = 'llm_call' GROUP BY run_id
     )
     SELECT run_id, runs.task_id, runs.agent, runs.source_format AS source, runs.status, runs.tags,
@@ -59,10 +88,9 @@ RUN_METRICS_VIEW = f"""
         coalesce(called.calls, 0) AS calls,
         coalesce(called.failed_calls, 0) AS failed_calls,
         coalesce(asked.model_calls, 0) AS model_calls,
-        asked.tokens AS tokens,
-        coalesce(runs.cost_usd, {_number("$.labels.cost_usd")},
-            {_number("$.labels.cost")}, asked.cost) AS cost_usd,
-        (runs.ts_end_ns - runs.ts_start_ns) / 1e6 AS latency_ms
+        ({_amount("asked.tokens")})::BIGINT AS tokens,
+        {_amount(_COST)} AS cost_usd,
+        {_amount("(runs.ts_end_ns - runs.ts_start_ns) / 1e6")} AS latency_ms
     FROM runs LEFT JOIN roots USING (run_id) LEFT JOIN agents USING (run_id)
         LEFT JOIN called USING (run_id) LEFT JOIN asked USING (run_id)
 """
