@@ -236,6 +236,8 @@ RULES: dict[str, Rule] = {
     "socket.sethostname": _always("system", "the name of this machine"),
     "resource.setrlimit": _always("system", "the limits of this process"),
     "resource.prlimit": _always("system", "the limits of a process"),
+    # It would have no hook of ours.
+    "cpython.PyInterpreterState_New": _always("process", "another interpreter in this process"),
     "subprocess.Popen": _judge_command,
     "os.system": _judge_system,
     "os.exec": _judge_command,

@@ -158,10 +158,16 @@ def asks(request: int) -> bool:
     return request & _DIRECTION == _ASKS and request != _SET_ENCRYPTION_POLICY
 
 
+_ROUTES = _only(2, (0,))
+
 JUDGED: dict[str, list[bytes]] = {
-    # TCP alone: not what is like it to its users and not to Landlock. Sandlock plays netlink.
+    # TCP alone: not what is like it to its users and not to Landlock. Of netlink, sandlock plays
+    # what tells of interfaces.
     "socket": [
-        *_passes(0, (_UNIX, _NETLINK)),
+        *_passes(0, (_UNIX,)),
+        _line(_EQUAL, _NETLINK, skip_unless=len(_ROUTES) + 1),
+        *_ROUTES,
+        _line(_RETURN, _ALLOW),
         *_only(0, _INTERNET),
         *_only(1, (_STREAM,), mask=0xF),
         *_only(2, (0, _TCP)),

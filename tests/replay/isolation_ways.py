@@ -196,6 +196,7 @@ WAYS: dict[str, tuple[str, bool, bool]] = {
         True,
         True,
     ),
+    "another interpreter": ('interpret(f\'open({o!r} + "/new", "w")\')', True, True),
     "kill of another process": ("os.kill(pid, 15)", True, True),
     "kill by pidfd": ("signal.pidfd_send_signal(os.pidfd_open(pid), 15)", True, True),
     "kill by a descriptor's signals": (
@@ -302,6 +303,15 @@ def finally_(act):
 def c_write(library, o):
     fd = library.open(os.fsencode(o + "/file"), os.O_WRONLY)
     library.write(fd, b"x", 1)
+
+def interpret(source):
+    try:
+        import _interpreters as interpreters
+        run = interpreters.exec
+    except ImportError:
+        import _xxsubinterpreters as interpreters
+        run = interpreters.run_string
+    run(interpreters.create(), source)
 
 def upwards(o):
     # A way there from a folder's descriptor in scratch that from here stays in scratch.

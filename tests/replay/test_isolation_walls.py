@@ -172,6 +172,8 @@ JUDGED = {
     "LIBC.socket(40, 1, 0)": "EPERM",  # to the host of a virtual machine
     "LIBC.socket(43, 1, 0)": "EPERM",  # SMC, which speaks TCP
     "LIBC.socket(38, 5, 0)": "EPERM",
+    "LIBC.socket(16, 3, 0)": "",
+    "LIBC.socket(16, 3, 12)": "EPERM",  # the rules of a firewall
     "LIBC.sendto(pair, b'x', 1, 0x4000, None, 0)": "",
     "LIBC.sendto(pair, b'x', 1, 0x20004000, None, 0)": "EPERM",
     "LIBC.sendmsg(pair, VECTOR, 0x20000000)": "EPERM",
