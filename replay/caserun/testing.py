@@ -39,7 +39,7 @@ def on_case(
     """Run a case before a test, and give the test what it came to.
 
     The test fails where the case is not passed, also where that is inconclusive. What it asserts of
-    the ``CaseResult``, its first argument, comes on top; its other arguments are fixtures.
+    the ``CaseResult``, its first argument (after ``self``), comes on top; the others are fixtures.
 
     Args:
         path: The case file.
@@ -56,24 +56,27 @@ def on_case(
         raise ValueError(f"repeat is {repeat}; it has to be run at least once")
     case = read_case(path)
 
-    def decorate(test: Test) -> Test:
-        before = _before_result(test)
+    times = max(repeat, case.repeat)
+    run = functools.partial(run_case, case, planner, options=options)
+    return lambda test: _decorated(test, lambda: _passed(run, times, path))
 
-        @functools.wraps(test)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            times = max(repeat, case.repeat)
-            result = _passed(lambda: run_case(case, planner, options=options), times, path)
-            return test(*args[:before], result, *args[before:], **kwargs)
 
-        named = _parameters(test)
-        taken = [n for n, one in enumerate(named) if n == before and one.kind is not _ANY_NUMBER]
-        # pytest asks for a fixture by the name of each parameter that it sees
-        shown = [one for n, one in enumerate(named) if n not in taken]
-        vars(wrapper)["__signature__"] = inspect.Signature(shown)
-        del vars(wrapper)["__wrapped__"]
-        return wrapper
+def _decorated(test: Test, case_result: Callable[[], CaseResult]) -> Test:
+    before = _before_result(test)
 
-    return decorate
+    @functools.wraps(test)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return test(*args[:before], case_result(), *args[before:], **kwargs)
+
+    # pytest asks for a fixture by the name of each parameter that it sees
+    shown = [
+        one
+        for place, one in enumerate(_parameters(test))
+        if place != before or one.kind is _ANY_NUMBER
+    ]
+    vars(wrapper)["__signature__"] = inspect.Signature(shown)
+    del vars(wrapper)["__wrapped__"]
+    return wrapper
 
 
 def _parameters(test: Test) -> list[inspect.Parameter]:

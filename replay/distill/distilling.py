@@ -173,8 +173,7 @@ class _Work:
                         offending=self._offending,
                         budget=self.options.budget,
                         progress=progress,
-                        helpers=beside.helpers,
-                        answers=beside.answers,
+                        beside=beside,
                         noise=self._noise,
                         heard=heard,
                     )

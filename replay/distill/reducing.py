@@ -21,6 +21,7 @@ from replay.distill.passes import Proof, reduce
 from replay.distill.problem import Budget, Problem, Spent
 from replay.distill.provenance import slices
 from replay.distill.remembering import AnswerFile, JudgeAnswers, needless_now
+from replay.distill.sitting import Sitting
 from replay.distill.sprt import Evidence, Noise, Undecided
 from replay.distill.steadiness import ERROR
 from tracekit import conditions
@@ -61,10 +62,9 @@ def reduce_draft(
     *,
     offending: int | None,
     budget: Budget,
-    progress: Progress | None = None,
-    helpers: Sequence[Judge] = (),
-    answers: AnswerFile | None = None,
-    noise: Noise | None = None,
+    progress: Progress | None,
+    beside: Sitting,
+    noise: Noise | None,
     heard: Heard,
 ) -> Reduction:
     """Shrink ``start``, which the judge accepts.
@@ -75,49 +75,56 @@ def reduce_draft(
         offending: Number of the recorded decision that is at fault.
         budget: How much it may cost.
         progress: Told of each candidate.
-        helpers: Judges ``beside`` this one, which try ahead what may be asked next.
-        answers: Where answers are kept, and those of earlier sittings are.
+        beside: Judges that try ahead what may be asked next, and answers of earlier sittings.
         noise: How often an answer is wrong, for a planner that fails only sometimes.
         heard: Hears of interruptions.
 
     Raises:
         DistillError: answers of earlier sittings do not hold any more.
     """
-    judges = (judge, *helpers)
+    judges, answers = (judge, *beside.helpers), beside.answers
+    with ExitStack() as stack:
+        ahead = stack.enter_context(Ahead(judges)) if beside.helpers and noise is None else None
+        problem = _problem(start, judges, budget, _noting(progress, heard), answers, ahead)
 
-    def note(one: Problem[Draft]) -> None:
+        def search() -> tuple[Proof, ...]:
+            proofs = _shrunk(problem, judge, offending, noise)
+            if answers is not None:
+                _check_old(problem, proofs, answers, noise)
+            return proofs
+
+        proofs, stopped = _ended(search, heard)
+    counts = (problem.calls, problem.cached, problem.wasted, problem.checks)
+    return Reduction(problem.best, proofs, stopped, *counts)
+
+
+def _noting(progress: Progress | None, heard: Heard) -> Progress:
+    """What is done after each candidate: it is told, and an interruption is not forgotten."""
+
+    def note(problem: Problem[Draft]) -> None:
         if progress is not None:
-            progress(one)
+            progress(problem)
         if heard.name is not None:
             raise KeyboardInterrupt
 
-    with ExitStack() as stack:
-        ahead = stack.enter_context(Ahead(judges)) if helpers and noise is None else None
-        problem = _problem(start, judges, budget, note, answers, ahead)
-        proofs: tuple[Proof, ...] = ()
-        stopped: str | None = None
-        try:
-            with heard.searching():
-                proofs = _shrunk(problem, judge, offending, noise)
-                if answers is not None:
-                    _check_old(problem, proofs, answers, noise)
-        except (Spent, Undecided) as ended:
-            stopped = str(ended)
-        except KeyboardInterrupt:
-            stopped = heard.name or INTERRUPTED
-        except Exception:
-            if heard.name is None:
-                raise
-            stopped = heard.name
-    return Reduction(
-        problem.best,
-        proofs if stopped is None else (),
-        stopped,
-        problem.calls,
-        problem.cached,
-        problem.wasted,
-        problem.checks,
-    )
+    return note
+
+
+def _ended(
+    search: Callable[[], tuple[Proof, ...]], heard: Heard
+) -> tuple[tuple[Proof, ...], str | None]:
+    """What a search has proved, or why it ended early."""
+    try:
+        with heard.searching():
+            return search(), None
+    except (Spent, Undecided) as ended:
+        return (), str(ended)
+    except KeyboardInterrupt:
+        return (), heard.name or INTERRUPTED
+    except Exception:
+        if heard.name is None:
+            raise
+        return (), heard.name
 
 
 def _problem(
