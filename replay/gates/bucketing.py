@@ -1,7 +1,8 @@
 """No bucket may regress: the same comparison in every bucket, without being fooled by their number.
 
-A bucket passes by its own interval. It fails only by an interval that is as much wider as there are
-buckets (Bonferroni), since of many buckets one looks bad by chance.
+Pairs whose runs have no bucket in common are one too, ``(none)``: they may be the ones that got
+worse. A bucket passes by its own interval. It fails only by an interval that is as much wider as
+there are buckets (Bonferroni), since of many buckets one looks bad by chance.
 """
 
 from __future__ import annotations
@@ -11,24 +12,28 @@ from dataclasses import dataclass, replace
 
 from replay.gates.deciding import decide
 from replay.gates.estimating import Estimated, estimate_change
-from replay.gates.evidence import Evidence, MeasuredPair, both, paired_counts, unevaluated
+from replay.gates.evidence import (
+    Counts,
+    Evidence,
+    MeasuredPair,
+    paired_counts,
+    unevaluated_pairs,
+)
 from replay.gates.file import Gate
 from replay.gates.grammar import NoBucketRegresses, Op
 from replay.gates.outcome import GateOutcome, Verdict
 from replay.gates.wording import unit_of, written
-from replay.metrics import Count
+from replay.metrics.buckets import NONE
 from tracekit.numerals import counted
 
 _MOST_NAMED = 3
-Counts = tuple[Count, Count]
-"""Of the two runs of a pair."""
 
 
 def judge_buckets(
     gate: Gate, rule: NoBucketRegresses, evidence: Evidence, confidence: float
 ) -> GateOutcome:
     """Judge a gate that looks at every bucket."""
-    groups = _groups(evidence.pairs, rule)
+    groups = _judged(_groups(evidence.pairs, rule), rule)
     sign = 1 if rule.metric.definition.better == "higher" else -1
     op: Op = ">=" if sign > 0 else "<="
     counts = {name: paired_counts(pairs, rule.metric) for name, pairs in groups.items()}
@@ -42,10 +47,11 @@ def judge_buckets(
         n=sum(1 for found in counts.values() if found),
         of=len(groups),
     )
-    if not base.n:
+    if not any(found for name, found in counts.items() if name != NONE):
         known = sorted({name for pair in evidence.pairs for name in pair.candidate.buckets})
         return replace(
             base,
+            n=0,
             reason=f"no pair is in a bucket by {rule.dimension} with data for "
             f"{rule.metric.definition.name}; known: {', '.join(known) or 'nothing'}",
         )
@@ -72,7 +78,7 @@ class _OneBucket:
         """Judge a bucket; what was not evaluated of it may have gone wrong, and cannot be right."""
         metric = self.rule.metric
         found = self._by_interval(counts)
-        if not unevaluated(both(pairs), metric):
+        if not unevaluated_pairs(pairs, metric):
             return found
         every = paired_counts(pairs, metric, broken_off=True)
         if len(every) > len(counts) and self._by_interval(every) == "fail":
@@ -137,7 +143,17 @@ def _groups(
     for pair in pairs:
         ours = pair.baseline.buckets.get(rule.dimension, ())
         theirs = pair.candidate.buckets.get(rule.dimension, ())
-        for name in ours:
-            if name in theirs:
-                groups.setdefault(name, []).append(pair)
+        for name in [name for name in ours if name in theirs] or [NONE]:
+            groups.setdefault(name, []).append(pair)
     return dict(sorted(groups.items()))
+
+
+def _judged(
+    groups: Mapping[str, list[MeasuredPair]], rule: NoBucketRegresses
+) -> dict[str, list[MeasuredPair]]:
+    """Leave out the buckets of which no pair has a part in the metric."""
+    return {
+        name: pairs
+        for name, pairs in groups.items()
+        if paired_counts(pairs, rule.metric) or unevaluated_pairs(pairs, rule.metric)
+    }

@@ -28,15 +28,6 @@ Scale = Literal["absolute", "relative"]
 SAFETY = frozenset({"unsafe_action_rate"})
 """Metrics of which one bad run is one too many, however many good ones there are."""
 
-PARTIAL = frozenset(
-    {"argument_accuracy", "budget_violation_rate", "error_rate", "evidence_coverage",
-     "excess_step_ratio", "recovery_rate", "tool_precision", "tool_recall", "valid_action_rate"}
-)  # fmt: skip
-"""Metrics that many a run has no part in, such as recovery where nothing failed.
-
-Of all others a run without data was not evaluated, and may be the very one that went wrong.
-"""
-
 _ALIASES = {"latency": "latency_p50"}
 _QUANTILES_OF = ("latency", "cost", "steps", "tokens")
 _QUANTILE = re.compile(r"p([0-9]{1,2}(?:\.[0-9]+)?)_(\w+)")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 from replay.gates.bucketing import judge_buckets
 from replay.gates.deciding import decide
@@ -24,6 +25,7 @@ from replay.gates.evidence import (
     paired_counts,
     runs_in,
     unevaluated,
+    unevaluated_pairs,
     why_not,
 )
 from replay.gates.file import Gate, GateFile
@@ -50,7 +52,7 @@ def _judge(gate: Gate, evidence: Evidence, confidence: float) -> GateOutcome:
         case Threshold() if rule.metric.delta:
             found = _change(gate, rule, evidence, confidence)
         case Threshold() if rule.op == "==":
-            found = _every_run(gate, rule, evidence)
+            found = _every_run(gate, rule, evidence, confidence)
         case Threshold():
             found = _level(gate, rule, evidence, confidence)
     return replace(found, inconclusive=gate.inconclusive)
@@ -59,10 +61,10 @@ def _judge(gate: Gate, evidence: Evidence, confidence: float) -> GateOutcome:
 # --- one run at a time ----------------------------------------------------------------------------
 
 
-def _every_run(gate: Gate, rule: Threshold, evidence: Evidence) -> GateOutcome:
+def _every_run(gate: Gate, rule: Threshold, evidence: Evidence, confidence: float) -> GateOutcome:
     runs = runs_in(evidence.candidate, rule.bucket)
-    counts = counts_of(runs, rule.metric)
-    every = counts_of(runs, rule.metric, broken_off=True)
+    counts = counts_of(runs, rule.metric, each=True)
+    every = counts_of(runs, rule.metric, broken_off=True, each=True)
     base = _outcome(gate, rule, n=len(counts), of=len(runs))
     bad = [
         run_id
@@ -75,7 +77,8 @@ def _every_run(gate: Gate, rule: Threshold, evidence: Evidence) -> GateOutcome:
     ]
     if not counts and not bad:
         return _nothing(base, rule, evidence, runs)
-    found = estimate(rule.metric, list((counts or every).values()), confidence=0.95)
+    whole = counts_of(runs, rule.metric) if counts else every
+    found = estimate(rule.metric, list(whole.values()), confidence=confidence)
     base = replace(base, value=found.value, interval=found.interval)
     if bad:
         more = f" and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
@@ -87,11 +90,12 @@ def _every_run(gate: Gate, rule: Threshold, evidence: Evidence) -> GateOutcome:
         least = f"; a true rate up to {100 * found.interval.high:.1f} % would look like this"
     word = "none" if not rule.bound.value else "all as said"
     base = replace(base, verdict="pass", reason=f"{word} of {counted(len(counts), 'run')}{least}")
-    return _whole(base, rule.metric, runs)
+    return _whole(base, rule.metric, unevaluated(runs, rule.metric, each=True))
 
 
 def _of(one: Count) -> float:
-    return one.numerator / one.denominator if one.denominator else 0.0
+    assert one.value is not None  # the others are not evaluated
+    return one.value
 
 
 # --- all runs of the candidate --------------------------------------------------------------------
@@ -113,7 +117,7 @@ def _level(gate: Gate, rule: Threshold, evidence: Evidence, confidence: float) -
         with_all = _against(with_all, found, rule, confidence)
         if with_all.verdict == "fail":
             return with_all
-    return _whole(base, rule.metric, runs)
+    return _whole(base, rule.metric, unevaluated(runs, rule.metric))
 
 
 # --- pairs ----------------------------------------------------------------------------------------
@@ -121,13 +125,15 @@ def _level(gate: Gate, rule: Threshold, evidence: Evidence, confidence: float) -
 
 def _change(gate: Gate, rule: Threshold, evidence: Evidence, confidence: float) -> GateOutcome:
     pairs = [pair for pair in evidence.pairs if pair_in(pair, rule.bucket)]
+    each = rule.op == "=="
     counts = paired_counts(pairs, rule.metric)
-    base = _outcome(gate, rule, n=len(counts), of=len(pairs))
-    if not counts:
+    judged = paired_counts(pairs, rule.metric, each=True) if each else counts
+    base = _outcome(gate, rule, n=len(judged), of=len(pairs))
+    if not base.n:
         return _no_pairs(base, rule, evidence, pairs)
     relative = rule.bound.scale == "relative"
     found = estimate_change(rule.metric, counts, relative=relative, confidence=confidence)
-    if rule.op == "==":
+    if each:
         base = _every_pair(base, rule, pairs, found)
     else:
         base = _against(base, found, rule, confidence)
@@ -138,7 +144,7 @@ def _change(gate: Gate, rule: Threshold, evidence: Evidence, confidence: float) 
             with_all = _against(with_all, found, rule, confidence)
             if with_all.verdict == "fail":
                 return with_all
-    return _whole(base, rule.metric, both(pairs))
+    return _whole(base, rule.metric, unevaluated_pairs(pairs, rule.metric, each=each))
 
 
 def _every_pair(
@@ -146,10 +152,8 @@ def _every_pair(
 ) -> GateOutcome:
     bad = []
     for pair in pairs:
-        for one, two in paired_counts([pair], rule.metric):
-            before, after = _of(one), _of(two)
-            relative = rule.bound.scale == "relative" and before
-            change = after / before - 1 if relative else after - before
+        for one, two in paired_counts([pair], rule.metric, each=True):
+            change = _change_of(_of(one), _of(two), relative=rule.bound.scale == "relative")
             if abs(change - rule.bound.value) > SMALL:
                 bad.append(pair.candidate.run_id)
     told = _sides(found, rule)
@@ -158,6 +162,12 @@ def _every_pair(
         return replace(base, verdict="pass", reason=f"{told}every pair")
     reason = f"{told}{counted(len(bad), 'pair')} not {rule.bound.text}, first {bad[0]}"
     return replace(base, verdict="fail", reason=reason)
+
+
+def _change_of(before: float, after: float, *, relative: bool) -> float:
+    if not relative or before == after:
+        return after - before
+    return after / before - 1 if before else inf
 
 
 def _against(
@@ -195,16 +205,15 @@ def _against(
 # --- what there is no data for --------------------------------------------------------------------
 
 
-def _whole(outcome: GateOutcome, metric: Metric, runs: Sequence[RunMeasures]) -> GateOutcome:
+def _whole(outcome: GateOutcome, metric: Metric, left: Sequence[RunMeasures]) -> GateOutcome:
     """Let nothing pass of which a part was not evaluated: that may be the part that went wrong."""
-    left = unevaluated(runs, metric)
     if outcome.verdict != "pass" or not left:
         return outcome
     first = left[0]
     known = metric.definition.name in first.counts
     way_out = "select the others" if known else "label them, or narrow the gate with: on TAG"
     reason = (
-        f"{outcome.of - outcome.n} of {outcome.of} not evaluated: {first.run_id}: "
+        f"{len(left)} of {outcome.of} not evaluated: {first.run_id}: "
         f"{why_not(first, metric)}; {way_out}"
     )
     named = tuple(run.run_id for run in left)
@@ -234,7 +243,9 @@ def _no_pairs(
         )
         return replace(base, verdict="fail", reason=reason)
     metric = rule.metric
-    run = next(run for run in both(pairs[:1]) if not counts_of([run], metric))
+    each = rule.op == "=="
+    left = unevaluated_pairs(pairs, metric, each=each) or both(pairs)
+    run = next(run for run in left if not counts_of([run], metric, each=each))
     why = why_not(run, metric)
     return replace(
         base,

@@ -9,6 +9,9 @@ from replay.gates import Evidence, GateOutcome, MeasuredPair, judge, parse_gates
 from replay.metrics import Count, RunMeasures
 from replay.stats import Sample
 
+NO_PART = "no part"
+"""A metric that is not about a run."""
+
 
 def measured(
     run_id: str,
@@ -18,11 +21,14 @@ def measured(
     broken_off: str | None = None,
     **values: Any,
 ) -> RunMeasures:
-    """A run: yes or no for shares, a number for means, two for ratios; None is missing."""
+    """A run: yes or no for shares, a number for means, two for ratios; None is missing.
+
+    What is ``NO_PART`` is missing too, and nothing that could have gone wrong.
+    """
     counts = {}
     for name, value in values.items():
         match value:
-            case None:
+            case None | "no part":
                 pass
             case (top, below):
                 counts[name] = Count(top, below)
@@ -32,8 +38,9 @@ def measured(
         run_id=run_id,
         task_id=None,
         counts=counts,
-        missing={name: missing for name, value in values.items() if value is None},
+        missing={name: missing for name in values if name not in counts},
         sample=Sample(run_id, trajectory=run_id),
+        exempt=frozenset(name for name, value in values.items() if value == NO_PART),
         buckets={"tag": tuple(tags)},
         broken_off=broken_off,
     )

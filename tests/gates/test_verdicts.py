@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replay.gates import MeasuredPair
-from tests.gates.measured import measured, pairs_of, runs, verdict, with_pairs
+from tests.gates.measured import NO_PART, measured, pairs_of, runs, verdict, with_pairs
 
 SUCCESS_OF_25 = [True] * 7 + [False] * 18
 
@@ -122,7 +122,7 @@ def test_what_is_known_of_a_part_only_does_not_pass_where_the_rest_may_have_gone
     assert (found.verdict, found.runs) == ("inconclusive", ("crashed",))
     assert "1 of 101 not evaluated: crashed: nobody said" in found.reason
     calm = verdict("recovery_rate >= 50%", runs(*(
-        measured(f"run-{n}", recovery_rate=(1.0, 1.0) if n else None) for n in range(20)
+        measured(f"run-{n}", recovery_rate=(1.0, 1.0) if n else NO_PART) for n in range(20)
     )))  # fmt: skip
     assert calm.verdict == "pass", "where nothing failed there was nothing to recover from"
 
