@@ -50,7 +50,7 @@ class PairOutcome:
     candidate: str
     verdict: PairVerdict
     reason: str | None = None
-    """Why it could not be compared."""
+    """Why it could not be compared, or not in all: what first, a write if there is one."""
     distance: float = 0.0
     nearest: str = ""
     """The run that the candidate was compared with: the baseline's, or an accepted one."""
@@ -58,6 +58,10 @@ class PairOutcome:
     """Kind of divergence, its harm, and how many there are; worst first."""
     causes: int = 0
     """How many divergences do not follow from others."""
+    on_writes: int = 0
+    """How many divergences are on writes."""
+    unknown_writes: int = 0
+    """How many values of writes could not be compared."""
     first: Parting | None = None
 
     @property
@@ -91,6 +95,8 @@ class PairOutcome:
                 for kind, harm, count in self.kinds
             ],
             "causes": self.causes,
+            "on_writes": self.on_writes,
+            "unknown_writes": self.unknown_writes,
             "first": None
             if first is None
             else {
@@ -257,21 +263,23 @@ def _unpaired(found: Iterable[Unpaired]) -> list[dict[str, Any]]:
 def outcome_of(case: str, baseline: str, found: Comparison) -> PairOutcome:
     """Keep of a comparison what many of them can be told by; its left run was the nearest."""
     verdict: PairVerdict = "different"
-    reason = None
     if not found.distance:
         verdict = "same" if found.same else "not compared"
-        reason = found.unknown[0] if found.unknown else None
+    unknown = found.unknown_of(Harm.WRITE)
+    reason = next(iter((*unknown, *found.unknown)), None)
     counted = Counter((one.harm, one.kind) for one in found.divergences)
     return PairOutcome(
         case=case,
         baseline=baseline,
         candidate=found.right_run,
         verdict=verdict,
-        reason=reason,
+        reason=None if reason is None else cut(reason),
         distance=found.distance,
         nearest=found.left_run,
         kinds=tuple((kind, harm, count) for (harm, kind), count in sorted(counted.items())),
         causes=len(found.causes),
+        on_writes=len(found.writes),
+        unknown_writes=len(unknown),
         first=None if found.first is None or not found.distance else _parting(found.first),
     )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from replay.comparing.outcome import Group, ManyComparison
+from replay.comparing.outcome import CaseSummary, Group, ManyComparison
 from replay.comparing.pairing import Unpaired
+from replay.diff import Harm
 from tracekit.numerals import counted
 
 CASE_COLUMNS = ("task", "pairs", "differ", "worst", "how (pairs)")
@@ -58,11 +59,18 @@ def case_rows(found: ManyComparison) -> list[list[str]]:
             one.case,
             str(len(one.outcomes)),
             str(one.different),
-            min(h for o in one.outcomes for _, h, _ in o.kinds).name.lower(),
+            _worst(one),
             ", ".join(f"{kind.replace('_', ' ')} ({pairs})" for kind, pairs in one.kinds),
         ]
         for one in changed[:_MOST_ROWS]
     ]
+
+
+def _worst(case: CaseSummary) -> str:
+    """Name the worst harm; where a write could not be compared, it may be worse."""
+    worst = min(harm for outcome in case.outcomes for _, harm, _ in outcome.kinds)
+    unsure = worst > Harm.WRITE and any(outcome.unknown_writes for outcome in case.outcomes)
+    return f"{worst.name.lower()}, or a write" if unsure else worst.name.lower()
 
 
 def rest_lines(found: ManyComparison) -> Iterator[str]:
@@ -75,6 +83,14 @@ def rest_lines(found: ManyComparison) -> Iterator[str]:
         yield f"not compared: {outcome.baseline} and {outcome.candidate}: {outcome.reason}"
     if len(odd) > _MOST_UNPAIRED:
         yield f"  and {len(odd) - _MOST_UNPAIRED:,} more pairs not compared (--json lists them)"
+    unsure = [one for one in found.outcomes if one.verdict == "different" and one.unknown_writes]
+    for outcome in unsure[:_MOST_UNPAIRED]:
+        yield (
+            f"cannot tell whether a write differs: {outcome.nearest} and {outcome.candidate}: "
+            f"{outcome.reason}"
+        )
+    if len(unsure) > _MOST_UNPAIRED:
+        yield f"  and {len(unsure) - _MOST_UNPAIRED:,} more such pairs (--json lists them)"
     yield from unpaired_lines("baseline", found.baseline_only)
     yield from unpaired_lines("candidate", found.candidate_only)
 

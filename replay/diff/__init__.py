@@ -1,9 +1,9 @@
 """Where two runs part: every difference between two trajectories, ranked by harm, the first named.
 
-``compare`` is the entrance. ``steps``, ``arguments``, ``flow`` (with ``phrases``), ``order`` and ``normal`` put
-both runs in an order; ``costs`` (with ``blocks``), ``rows``, ``windows``, ``table`` and ``align``
-find what corresponds; ``match``, ``consequence``, ``classify`` and ``explain`` say what it means;
-``comparison`` is the result and ``render`` its text.
+``compare`` is the entrance. ``steps``, ``arguments``, ``flow`` (with ``phrases``), ``order`` and
+``normal`` put both runs in an order; ``costs`` (with ``blocks``), ``rows``, ``windows``, ``table``
+and ``align`` find what corresponds; ``match``, ``consequence``, ``classify`` (with ``harms``) and
+``explain`` say what it means; ``comparison`` is the result and ``render`` its text.
 """
 
 from __future__ import annotations

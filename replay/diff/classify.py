@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from replay.diff.arguments import Declared
 from replay.diff.consequence import NO_END, Side, fed
 from replay.diff.explain import explain
 from replay.diff.fields import argument_fields, outcome_fields, outcomes_differ
+from replay.diff.harms import (
+    Passed,
+    change_harm,
+    order_harm,
+    outcome_harm,
+    presence_harm,
+    refusal_of,
+)
 from replay.diff.lines import Line, Placed, Seen, Way, action_of, alike, turned
 from replay.diff.match import Match, retries
 from replay.diff.model import ACTED, Action, Divergence, Harm, Kind, Mark, Pair
@@ -147,7 +156,7 @@ class Judge:
                 for side, step in ((self._left, one), (self._right, two)):
                     if step is not None and step.kind not in ("said", "told"):
                         side.disturbed[step.index] = ""
-            elif outcomes_differ(one, two) or _refusal(one) != _refusal(two):
+            elif outcomes_differ(one, two) or refusal_of(one) != refusal_of(two):
                 self._left.disturbed[one.index] = two.outcome_text
                 self._right.disturbed[two.index] = one.outcome_text
 
@@ -162,7 +171,8 @@ class Judge:
         if one is not None and two is not None:
             found = self._of_pair(one, two)
             if match.moved:
-                found.insert(0, self._divergence("reordered", _order_harm(one), one, two))
+                harm = order_harm(one, two, self._passed)
+                found.insert(0, self._divergence("reordered", harm, one, two))
             return found
         step = one or two
         assert step is not None  # a match has at least one side
@@ -174,7 +184,7 @@ class Judge:
         if step.call is None:
             kind = "changed_message"
             because = because or self._given_otherwise(one, two)
-        return [self._divergence(kind, _presence_harm(step), one, two, because=because)]
+        return [self._divergence(kind, presence_harm(step), one, two, because=because)]
 
     def _of_pair(self, one: Step, two: Step) -> list[Divergence]:
         found = []
@@ -182,14 +192,14 @@ class Judge:
         if one.call is None or two.call is None:
             if fields:
                 because = self._given_otherwise(one, two)
-                harm = _presence_harm(one)
+                harm = presence_harm(one)
                 found.append(
                     self._divergence("changed_message", harm, one, two, fields, because=because)
                 )
             return found
         if fields:
             because = fed(((self._left, one), (self._right, two)), fields)
-            harm = _change_harm(one, two)
+            harm = change_harm(one, two)
             found.append(
                 self._divergence("changed_arguments", harm, one, two, fields, because=because)
             )
@@ -211,11 +221,16 @@ class Judge:
 
     def _observation(self, one: Step, two: Step, *, asked: str | None) -> Divergence:
         fields = outcome_fields(one, two)
+        harm = outcome_harm(one, two)
         because = asked or self._right.changed_write_before(two.index)
         because = because or self._left.changed_write_before(one.index)
-        return self._divergence(
-            "changed_observation", Harm.RESULT, one, two, fields, because=because
-        )
+        return self._divergence("changed_observation", harm, one, two, fields, because=because)
+
+    @cached_property
+    def _passed(self) -> Passed:
+        """The writes of both runs that stand beside each other, to see what a call passed."""
+        matches = [line.match for line in self._lines]
+        return Passed(matches, self._left.order, self._right.order)
 
     def _given_otherwise(self, one: Step | None, two: Step | None) -> str | None:
         for side, step in ((self._right, two), (self._left, one)):
@@ -358,35 +373,9 @@ def _first_call(placed: Sequence[Placed], first: Divergence | None) -> Divergenc
     return None if found is None or found.found is first else found.found
 
 
-def _refusal(step: Step) -> str | None:
-    return None if step.call is None else policy_of(step.call)
-
-
 def _policies(one: Step, two: Step) -> tuple[Difference, ...]:
     def facts(step: Step) -> JsonValue:
         assert step.call is not None  # only calls are subject to policies
         return {"policy_decision": policy_of(step.call) or "allow", "rule": step.call.policy_id}
 
     return differences(facts(one), facts(two))
-
-
-def _presence_harm(step: Step) -> Harm:
-    match step.kind:
-        case "said" | "told":
-            return Harm.WORDING
-        case "turn":
-            return Harm.RESULT
-        case "call":
-            if not step.writes:
-                return Harm.READ
-            return Harm.REFUSAL if _refusal(step) == "deny" else Harm.WRITE
-
-
-def _change_harm(one: Step, two: Step) -> Harm:
-    if not (one.writes or two.writes):
-        return Harm.CHANGED_READ
-    return Harm.REFUSAL if _refusal(one) == _refusal(two) == "deny" else Harm.WRITE
-
-
-def _order_harm(step: Step) -> Harm:
-    return Harm.WORDING if step.kind == "said" else Harm.ORDER

@@ -18,8 +18,10 @@ from replay.diff.consequence import NO_END
 from replay.diff.costs import ANSWER, INPUT, REGROUPED, STATUS, UNIT
 from replay.diff.fields import result_fields
 from replay.diff.flow import Values
+from replay.diff.harms import change_harm
 from replay.diff.lines import turned
 from replay.diff.match import Match, label_moves, settle_groups
+from replay.diff.model import Doubt, Harm
 from replay.diff.normal import align_runs, normal_row
 from replay.diff.order import PartialOrder
 from replay.diff.partly import NOT_KEPT, unknown_result
@@ -69,7 +71,7 @@ def diff(
         resynchronised_at=found.resynchronised_at,
         first_call=found.first_call,
         context=_context(left, right),
-        unknown=(*_not_kept(left, ours, left_name), *_not_kept(right, theirs, right_name)),
+        doubts=(*_not_kept(left, ours, left_name), *_not_kept(right, theirs, right_name)),
         cells=alignment.cells,
     )
 
@@ -144,19 +146,21 @@ def _context(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:
     return differences(facts(left), facts(right))
 
 
-def _not_kept(run: Trajectory, order: PartialOrder, name: str) -> Iterator[str]:
+def _not_kept(run: Trajectory, order: PartialOrder, name: str) -> Iterator[Doubt]:
     """Name the values that nobody can compare, since no more than a description is left."""
     if run.status == "open":
-        yield f"{name}: what it has not done yet; {NO_END}"
+        yield Doubt(f"{name}: what it has not done yet; {NO_END}", tuple(Harm))
     for what, value in (("input", run.input), ("answer", run.answer)):
         if unknown := unknown_result(value):
-            yield f"{name}: the {what} was not kept{_which(unknown)}"
+            yield Doubt(f"{name}: the {what} was not kept{_which(unknown)}", (Harm.RESULT,))
     for step in order.steps:
         where = f"{step.name} in decision {step.decision}"
         if step.unknown:
-            yield f"{name}: the arguments of {where} were not kept{_which(step.unknown)}"
+            what = f"{name}: the arguments of {where} were not kept{_which(step.unknown)}"
+            yield Doubt(what, (change_harm(step, step),))
         if step.unseen:
-            yield f"{name}: the observation of {where} was not kept{_which(step.unseen)}"
+            what = f"{name}: the observation of {where} was not kept{_which(step.unseen)}"
+            yield Doubt(what, (Harm.RESULT,))
 
 
 def _which(unknown: Mapping[str, str]) -> str:

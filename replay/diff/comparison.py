@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from replay.diff.model import Action, Divergence, Outcome
+from replay.diff.model import Action, Divergence, Harm, Outcome
 from replay.diff.render import render
 from tracekit.canonical import JsonValue, canonical_bytes, digest_bytes
 from tracekit.jsontree import Difference
@@ -54,6 +54,7 @@ class Comparison(Outcome):
             ],
             "context": [form.field(field) for field in self.context],
             "unknown": list(self.unknown),
+            "unknown_writes": list(self.unknown_of(Harm.WRITE)),
         }
 
     def as_text(self, *, values: bool = False) -> str:
@@ -72,6 +73,7 @@ class _Form:
             "kind": found.kind,
             "harm": int(found.harm),
             "harm_name": found.harm.name.lower(),
+            "on_write": found.is_write,
             "tool": found.tool,
             "effect": found.effect,
             "decision": found.decision,

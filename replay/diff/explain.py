@@ -28,7 +28,7 @@ def _sentence(found: Divergence, left: str, right: str) -> str:
         case "changed_arguments":
             return f"{places}: {tool} was called with other arguments: {fields}."
         case "changed_observation":
-            return f"{places}: {tool} came back with something else: {fields}."
+            return f"{places}: {tool} {_came_back(found, left, right)}: {fields}."
         case "changed_policy":
             return f"{places}: a policy decided otherwise about {tool}: {fields}."
         case "changed_evidence":
@@ -44,6 +44,13 @@ def _sentence(found: Divergence, left: str, right: str) -> str:
             return f"{places}: {who} said something else: {fields}."
         case "added" | "missing" | "retry" | "changed_message":
             return _one_sided(found, left, right)
+
+
+def _came_back(found: Divergence, left: str, right: str) -> str:
+    failed = [
+        name for name, one in ((left, found.left), (right, found.right)) if one and one.is_error
+    ]
+    return f"failed in {failed[0]} only" if len(failed) == 1 else "came back with something else"
 
 
 def _moved(found: Divergence, left: str, right: str) -> str:

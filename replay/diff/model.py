@@ -31,7 +31,7 @@ class Harm(IntEnum):
     """How bad a divergence can be; 1 is worst."""
 
     WRITE = 1
-    """A write that changed, came or went."""
+    """A write that changed, came or went, moved, or went through on one side only."""
     REFUSAL = 2
     """A policy decided otherwise, or a refused write came or went."""
     CHANGED_READ = 3
@@ -121,6 +121,15 @@ class Pair:
         return "unknown" if self.partly and self.mark == "same" else self.mark
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Something of which nobody can say whether it differs."""
+
+    what: str
+    harms: tuple[Harm, ...]
+    """What a difference there would be."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Two runs, compared. Left is the expectation, usually the recorded run."""
@@ -141,12 +150,35 @@ class Outcome:
     """The decision of the left, after the first divergence, where a call is the same again."""
     context: tuple[Difference, ...] = ()
     """What differs in how the runs were made (versions, system prompt); no divergence in itself."""
-    unknown: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     """What could not be compared because it was not kept, or has not been done yet."""
     first_call: Divergence | None = None
     """The earliest point where the planner itself did otherwise, if that is not ``first``."""
     cells: int = 0
     """How much of the alignment table was filled; a measure of the work done."""
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What could not be compared, in words."""
+        return tuple(doubt.what for doubt in self.doubts)
+
+    def unknown_of(self, harm: Harm) -> tuple[str, ...]:
+        """Say what could not be compared and would be of this harm if it differed."""
+        return tuple(doubt.what for doubt in self.doubts if harm in doubt.harms)
+
+    @property
+    def writes(self) -> tuple[Divergence, ...]:
+        """The divergences on writes, worst first."""
+        return tuple(found for found in self.divergences if found.is_write)
+
+    @property
+    def on_writes(self) -> str:
+        """How many differences are on writes, or that nobody can tell."""
+        if self.writes:
+            return f"{len(self.writes)} of them on writes"
+        if self.unknown_of(Harm.WRITE):
+            return "cannot tell whether a write differs"
+        return "none on a write"
 
     @property
     def same(self) -> bool:

@@ -92,12 +92,11 @@ class _Text:
             return f"CANNOT TELL  {found.doubt}"
         if found.same:
             return f"SAME  {self._left} and {self._right} are equivalent over {decisions}"
-        writes = sum(1 for one in found.divergences if one.harm == Harm.WRITE)
         number = len(found.divergences)
         parts = [
             counted(number, "difference")
             + (f" ({counted(len(found.causes), 'cause')})" if found.consequences else ""),
-            f"{writes} of them on writes" if writes else "none on a write",
+            found.on_writes,
             f"{decisions} the same before the first",
         ]
         if found.resynchronised_at is not None:

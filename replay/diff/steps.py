@@ -240,10 +240,12 @@ class _Likes:
 
 
 def _turns(run: Trajectory) -> list[Message]:
-    """List the user's turns; the first only renders the run's input, if that is kept."""
+    """List the user's turns; a first one that says no more than the run's input is none."""
     told = sorted((m for m in run.messages if m.role == "user"), key=lambda m: m.before_decision)
-    renders = bool(told) and told[0].before_decision <= 1 and run.input.state == "captured"
-    return told[1:] if renders else told
+    if told and told[0].before_decision <= 1 and run.input.state == "captured":
+        said = [told[0].content], [leaf for _, leaf in walk(run.input.value)]
+        return told[1:] if said[0] == said[1] or told[0].content == run.input.value else told
+    return told
 
 
 def _speech(index: int, kind: StepKind, decision: int, content: JsonValue) -> Step:

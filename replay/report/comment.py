@@ -82,8 +82,7 @@ def _verdict(found: Comparison) -> str:
         return f"cannot tell: {found.doubt}"
     if found.same:
         return f"same over {counted(found.matched_prefix, 'decision')}"
-    writes = sum(one.harm == Harm.WRITE for one in found.divergences)
-    on = f"{writes} on writes" if writes else "none on a write"
+    on = f"{len(found.writes)} on writes" if found.writes else found.on_writes
     return f"different, {counted(len(found.causes), 'cause')}, {on}"
 
 

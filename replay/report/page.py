@@ -18,7 +18,7 @@ from importlib.resources import files
 from replay.diff import Comparison
 from replay.diff.comparison import MOST_FIELDS
 from replay.diff.explain import around, describe_action, one_line, shorten
-from replay.diff.model import SIGNS, Action, Divergence, Harm, Pair, Told
+from replay.diff.model import SIGNS, Action, Divergence, Pair, Told
 from tracekit.canonical import JsonValue, json_text
 from tracekit.jsontree import Difference
 from tracekit.numerals import counted
@@ -115,7 +115,6 @@ class _Body:
 
     def _verdict(self) -> str:
         found = self._found
-        writes = sum(one.harm == Harm.WRITE for one in found.divergences)
         if found.distance == 0 and found.unknown:
             word, kind = "Cannot tell", "unknown"
             said = found.doubt
@@ -123,11 +122,11 @@ class _Body:
             word, kind = "Same", "same"
             said = f"equivalent over {counted(found.matched_prefix, 'decision')}"
         else:
-            word, kind = "Different", "write" if writes else "different"
+            word, kind = "Different", "write" if found.writes else "different"
             parts = [
                 counted(len(found.divergences), "difference")
                 + (f" ({counted(len(found.causes), 'cause')})" if found.consequences else ""),
-                f"{writes} of them on writes" if writes else "none on a write",
+                found.on_writes,
                 f"{counted(found.matched_prefix, 'decision')} the same before the first",
             ]
             if found.resynchronised_at is not None:

@@ -55,6 +55,8 @@ class Difference(Published):
     harm: int
     """1 is worst."""
     harm_name: HarmName
+    on_write: bool
+    """Whether a write differs by it: in what it was asked, its place, whether it went through."""
     tool: str
     effect: Effect | None
     decision: int
@@ -112,6 +114,8 @@ class Report(Published):
     """What differs in how the runs were made."""
     unknown: list[str]
     """What could not be compared."""
+    unknown_writes: list[str]
+    """What of it may be a write that differs."""
 
 
 def json_schema() -> dict[str, Any]:

@@ -25,6 +25,7 @@ from tests.diff.planting import (
     Site,
     call_at,
     changed_harm,
+    is_write,
     kinds_alone,
     leaves,
     likes,
@@ -186,7 +187,8 @@ def _failed(run: Trajectory, chance: Random) -> Planted | None:
     site = chance.choice(able)
     call = call_at(run, site)
     made = replace(call.observation, state="captured", is_error=True, error_message="broken-77")
-    said = one("changed_observation", "result", call.tool, likes(run, site), site[0])
+    harm = "write" if is_write(call) and not call.refused else "result"
+    said = one("changed_observation", harm, call.tool, likes(run, site), site[0])
     return _touched(run, with_calls(run, {site: replace(call, observation=made)}), site, said)
 
 

@@ -110,8 +110,10 @@ def _swapped(run: Trajectory, first: Site, second: Site) -> Trajectory:
 
 def _moved(run: Trajectory, first: Site, second: Site) -> Planted:
     """One of the two is called moved; which one nobody can tell."""
-    there = one("reordered", "order", call_at(run, first).tool, first[0], second[0])
-    back = one("reordered", "order", call_at(run, second).tool, second[0], first[0])
+    pair = call_at(run, first), call_at(run, second)
+    harm = "write" if any(is_write(call) for call in pair) else "order"
+    there = one("reordered", harm, pair[0].tool, first[0], second[0])
+    back = one("reordered", harm, pair[1].tool, second[0], first[0])
     ends: set[Place] = {first[0], second[0]}
     return Planted(
         run,
@@ -159,20 +161,20 @@ def _are_writes(run: Trajectory, first: Site, second: Site) -> bool:
 
 
 def _are_read_and_write(run: Trajectory, first: Site, second: Site) -> bool:
-    """A read and a write that happened; without a contract they are taken to share everything."""
+    """A read and a write that may have happened; without contracts they share everything."""
     pair = call_at(run, first), call_at(run, second)
     reads = [call for call in pair if call.effect == "read"]
     writes = [call for call in pair if is_write(call)]
-    happened = [w for w in writes if not w.refused and not w.observation.is_error]
+    happened = [write for write in writes if not write.refused]
     return len(reads) == len(happened) == 1 and all(call.contract is None for call in pair)
 
 
-def _are_read_and_failure(run: Trajectory, first: Site, second: Site) -> bool:
+def _are_read_and_refusal(run: Trajectory, first: Site, second: Site) -> bool:
     """A read and a write that did not happen, with nothing else between them."""
     pair = call_at(run, first), call_at(run, second)
-    failed = [c for c in pair if is_write(c) and (c.refused or c.observation.is_error)]
+    refused = [call for call in pair if is_write(call) and call.refused]
     reads = [call for call in pair if call.effect == "read"]
-    return len(failed) == len(reads) == 1 and _unrelated(run, *pair)
+    return len(refused) == len(reads) == 1 and _unrelated(run, *pair)
 
 
 def _parallel(run: Trajectory, chance: Random) -> Planted | None:
@@ -259,7 +261,7 @@ def _respelt_under(name: str, value: Any) -> Any:
 
 HARMLESS: dict[str, Mutation] = {
     "independent reads swapped": _swap(_are_independent_reads, most=3, harmless=True),
-    "a read and a failed write swapped": _swap(_are_read_and_failure, harmless=True),
+    "a read and a refused write swapped": _swap(_are_read_and_refusal, harmless=True),
     "a parallel group in another order": _parallel,
     "other ids, other times": _elsewhere,
     "keys in another order": _respelt(_keys_turned),

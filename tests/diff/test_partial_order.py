@@ -34,7 +34,7 @@ def test_what_is_unordered_may_come_in_any_order(left: list, right: list) -> Non
 
 def test_two_writes_swapped_differ() -> None:
     found = compare(run(V, W), run(W, V))
-    assert [(one.kind, one.harm) for one in found.divergences] == [("reordered", Harm.ORDER)]
+    assert [(one.kind, one.harm) for one in found.divergences] == [("reordered", Harm.WRITE)]
 
 
 def test_two_writes_of_one_tool_swapped_are_one_move_not_two_changes() -> None:

@@ -22,7 +22,9 @@ def _said(*texts: str) -> Comparison:
 
 def test_what_the_user_says_before_the_first_decision_counts_but_for_the_input() -> None:
     assert _said("please", "now").same
-    assert _said("Task: please", "now").same  # the input, in other words of the prompt
+    told = Message(role="user", content="now", before_decision=1)
+    assert compare(run(PAID, messages=(told,)), run(PAID, messages=(told,))).same
+    assert not compare(run(PAID, messages=(told,)), run(PAID)).same  # as importers keep it
 
     for texts in (("please",), ("please", "delete all"), ("now", "please"), ("please", "now", "!")):
         found = _said(*texts)
