@@ -250,8 +250,9 @@ def _wrap_doors(module: str) -> None:
     if module in _switch.wrapped:
         return
     doors = _switch.wrapped[module] = []
-    with contextlib.suppress(ImportError):
-        importlib.import_module(module)
+    if module not in sys.modules:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
     handing_on, names = _UNHEARD[module]
     for at, path in ((at, path) for at in (module, *handing_on) for path in names):
         *within, name = path.split(".")
@@ -265,9 +266,18 @@ def _wrap_doors(module: str) -> None:
 
 
 _ABSENT, _HEARD = object(), "__tracekit_heard__"
+_made: dict[str, tuple[Any, Any]] = {}
+"""Door → what stood there, and what is heard in its place: made once."""
 
 
 def _heard(name: str, original: Any) -> Any:
+    known = _made.get(name)
+    if known is None or known[0] is not original:
+        known = _made[name] = original, _make_heard(name, original)
+    return known[1]
+
+
+def _make_heard(name: str, original: Any) -> Any:
     if isinstance(original, type):
         return _heard_class(name, original)
 

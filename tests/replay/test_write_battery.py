@@ -106,6 +106,13 @@ WAYS: dict[str, tuple[str, ...]] = {
     "the plain function from a closure": ("plain(spend)(1)", TOOL),
     "the plain function from `gc`": ("collected()(1)", TOOL),
     "the code object": ("types.FunctionType(plain(spend).__code__, globals())(1, 'x')", TOOL),
+    "in `__del__`, the plain function": ("Dying.act = staticmethod(plain(spend)); Dying()", TOOL),
+    "in a signal handler, the plain function": (
+        "signal.signal(signal.SIGUSR1, lambda *a: plain(spend)(1)); "
+        "signal.raise_signal(signal.SIGUSR1)",
+        TOOL,
+    ),
+    "a copy made before it was a tool": ("EARLY(1, 'x')", TOOL),
     "the source text": ("exec(BODY, globals())", FILE),
 }
 
@@ -133,7 +140,13 @@ with open(os.environ["COUNTER"], "w") as counter:
 def count(*given):
     exec(BODY, {})
 
+def early(function):
+    global EARLY
+    EARLY = types.FunctionType(function.__code__, globals())
+    return function
+
 @tracekit.tool(effect="write")
+@early
 def spend(amount=1, note="x"):
     exec(BODY, {})
 
@@ -158,8 +171,10 @@ class Till:
     prop = property(lambda self: spend())
 
 class Dying:
+    act = staticmethod(spend)
+
     def __del__(self):
-        spend()
+        self.act()
 
 class Base:
     def __init_subclass__(cls):
@@ -192,7 +207,7 @@ def collected():
     return next(
         o for o in gc.get_objects()
         if isinstance(o, types.FunctionType) and o.__module__ == __name__
-        and o.__qualname__ == o.__code__.co_name == "spend"
+        and o.__qualname__ == o.__code__.co_name == "spend" and o is not EARLY
     )
 
 def load_as(name, more=""):
