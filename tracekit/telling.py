@@ -23,8 +23,17 @@ from typing import Any
 
 from tracekit.canonical import JsonValue, classes
 
-_EXACT = frozenset(
-    (type(None), bool, int, str, bytes, decimal.Decimal, uuid.UUID, dt.datetime, dt.date, dt.time)
+_EXACT = (
+    str,
+    int,
+    bool,
+    type(None),
+    bytes,
+    uuid.UUID,
+    decimal.Decimal,
+    dt.datetime,
+    dt.date,
+    dt.time,
 )
 _DERIVED = (str, int, bytes, Enum, pathlib.PurePath)
 NOTHING = object()
@@ -93,10 +102,15 @@ def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
+def _is_exact(kind: type) -> bool:
+    """Whether values of this very class can tell; a metaclass may forbid to hash or compare it."""
+    return kind is str or any(kind is exact for exact in _EXACT)
+
+
 def scalar(value: object) -> object:
     """What a field says of whose it is; ``NOTHING`` where it says nothing."""
     kind = type(value)
-    if kind in _EXACT:
+    if _is_exact(kind):
         return value
     if issubclass(kind, _DERIVED):
         if issubclass(kind, Enum):
@@ -209,7 +223,7 @@ def _same(one: dict[str, object], other: dict[str, object]) -> bool:
 
 
 def _is_same(one: object, other: object) -> bool:
-    return one is other or (type(one) is type(other) and type(one) in _EXACT and one == other)
+    return one is other or (type(one) is type(other) and _is_exact(type(one)) and one == other)
 
 
 _objects: dict[int, Met] = {}
