@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from rapidfuzz.distance import LCSseq, MatchingBlock
 
 from replay.diff.arguments import Declared
-from replay.diff.costs import APART, LEAST, change
+from replay.diff.costs import LEAST, change
 from replay.diff.rising import longest_rising
 from replay.diff.rows import Row
 from replay.diff.steps import Step
@@ -96,19 +96,9 @@ class _Aligner:
 
     def _solve(self, gap: Gap) -> tuple[Move, ...]:
         """Align a stretch, exactly."""
+        if gap.bottom - gap.top <= 1 or gap.stop - gap.start <= 1:
+            return self._pair_one(gap)
         left, right = self._left, self._right
-        removed, added = gap.bottom - gap.top, gap.stop - gap.start
-        if not removed or not added:
-            gap.cost = left.spent[gap.bottom] - left.spent[gap.top]
-            gap.cost += right.spent[gap.stop] - right.spent[gap.start]
-            gap.moves = moves = (REMOVE,) * removed + (ADD,) * added
-            return moves
-        if removed == added == 1:
-            cost = change(left.steps[gap.top], right.steps[gap.start], self._rules)
-            if cost < APART:
-                self._cells += 1
-                gap.cost, gap.moves, gap.edge = cost, _ONE, EDGE
-                return _ONE
         alone = None
         if gap.cost:
             alone = min(gap.cost // LEAST, (gap.cost - gap.floor) // EDGE)
@@ -119,6 +109,34 @@ class _Aligner:
         gap.cost, gap.moves = found.cost, tuple(found.moves)
         gap.edge = 0 if REMOVE in gap.moves or ADD in gap.moves else EDGE
         return gap.moves
+
+    def _pair_one(self, gap: Gap) -> tuple[Move, ...]:
+        """Align a stretch of one pair at most: the best one, and of several the first."""
+        left, right = self._left, self._right
+        top, bottom, start, stop = gap.top, gap.bottom, gap.start, gap.stop
+        saved, pair = 0, None
+        for row in range(top, bottom):
+            name = left.names[row]
+            for column in range(start, stop):
+                if name == right.names[column]:
+                    cost = change(left.steps[row], right.steps[column], self._rules)
+                    cost -= left.weights[row] + right.weights[column]
+                    if cost < saved:
+                        saved, pair = cost, (row - top, column - start)
+        removed, added = bottom - top, stop - start
+        gap.cost = left.spent[bottom] - left.spent[top] + right.spent[stop] - right.spent[start]
+        gap.cost += saved
+        self._cells += removed * added
+        if pair is None:
+            moves = (REMOVE,) * removed + (ADD,) * added
+        elif removed == added:
+            moves, gap.edge = _ONE, EDGE
+        else:
+            first, second = pair
+            moves = (REMOVE,) * first + (ADD,) * second + _ONE
+            moves += (REMOVE,) * (removed - first - 1) + (ADD,) * (added - second - 1)
+        gap.moves = moves
+        return moves
 
     def _gaps(self) -> list[Gap]:
         """List the stretches between equal steps of an alignment that is easily found."""
@@ -132,7 +150,8 @@ class _Aligner:
         for top, start, size in blocks:
             if top > row or start > column:
                 gaps.append(Gap(row, top, column, start))
-                most = max(most, min(top - row, start - column))
+                if top - row > most < start - column:
+                    most = min(top - row, start - column)
             row, column = top + size, start + size
             if ours[top:row] != theirs[start:column]:  # two letters with one hash
                 return [Gap(0, len(ours), 0, len(theirs))]

@@ -100,8 +100,11 @@ class Detours:
         begin, end = some[0], some[-1]
         top, bottom = begin.top - up, end.bottom + down
         start, stop = begin.start - up, end.stop + down
-        cost = sum(gap.cost for gap in some)
-        window = Gap(top, bottom, start, stop, cost, sum(gap.floor for gap in some))
+        cost = floor = 0
+        for gap in some:
+            cost += gap.cost
+            floor += gap.floor
+        window = Gap(top, bottom, start, stop, cost, floor)
         return some if self._settled(some, window) else (window,)
 
     def _settled(self, gaps: Sequence[Gap], window: Gap) -> bool:
@@ -110,9 +113,11 @@ class Detours:
         A step with none of its name near it, on the other side, has no counterpart in any case.
         """
         left, right = self._left, self._right
+        saved = window.cost - window.floor
+        if self._plain and saved < LEAST // 2:  # which is what any pair costs that is missed
+            return True
         ours = left.names[window.top : window.bottom]
         theirs = right.names[window.start : window.stop]
-        saved = window.cost - window.floor
         for gap in gaps:
             for at in range(gap.top, gap.bottom):
                 if left.names[at] not in theirs:
@@ -120,11 +125,15 @@ class Detours:
             for at in range(gap.start, gap.stop):
                 if right.names[at] not in ours:
                     saved -= right.weights[at] - self._least(right, at)
-        if self._plain and saved < LEAST // 2:  # which is what any pair costs that is missed
+        if self._plain and saved < LEAST // 2:
             return True
-        ends = [window.top, *(end for gap in gaps for end in (gap.top, gap.bottom)), window.bottom]
-        kept = (range(one, two) for one, two in zip(ends[::2], ends[1::2], strict=True))
-        return all(self._missed(at) > saved for pairs in kept for at in pairs)
+        begin, missed = window.top, self._missed
+        for gap in gaps:
+            for at in range(begin, gap.top):
+                if missed(at) <= saved:
+                    return False
+            begin = gap.bottom
+        return all(missed(at) > saved for at in range(begin, window.bottom))
 
     def _least(self, row: Row, at: int) -> int:
         other = self._right if row is self._left else self._left
