@@ -129,15 +129,15 @@ def distill(
         pytest cases/
         tracekit distill --since 7d --failed --planner agents.sre:planner_v1
     """
-    from tracekit.cli.text import json_report
-
-    query = query_of(chosen)
-    _check(run_id, query, {"reference": reference, **chosen})
-    options = _options(out=Path(out), **chosen)
-    opened = open_for_reading(store)
     told: DistillResult | Grouped | None = None
     try:
         with ending_in_order():
+            from tracekit.cli.text import json_report
+
+            query = query_of(chosen)
+            _check(run_id, query, {"reference": reference, **chosen})
+            options = _options(out=Path(out), **chosen)
+            opened = open_for_reading(store)
             with _Progress() as shown:
                 told, complete = (
                     _one(run_id, planner, fixed, reference, opened, options, shown)
@@ -147,26 +147,27 @@ def distill(
             click.echo(json_report(told.as_dict()) if as_json else told.as_text())
             warn_of_damage(opened)
     except (KeyboardInterrupt, SystemExit):
-        click.echo(f"Error: {_broken_off(told, options, many=run_id is None)}", err=True)
+        said = _broken_off(told, out, chosen["resume"], many=run_id is None)
+        click.echo(f"Error: {said}", err=True)
         raise
     raise SystemExit(TERMINATED if told.terminated else NOTHING if complete else MISUSE)
 
 
 def _broken_off(
-    told: DistillResult | Grouped | None, options: DistillOptions, *, many: bool
+    told: DistillResult | Grouped | None, out: str, answers: str | None, *, many: bool
 ) -> str:
     """Say what is there where the command was ended before or after the search itself."""
     if told is not None:
-        return f"ended while this was told; what was found is in {options.out}"
+        return f"ended while this was told; what was found is in {out}"
     if many:
         return (
-            f"ended before all were distilled; cases that were written before are in {options.out},"
+            f"ended before all were distilled; cases that were written before are in {out},"
             " and the same command goes on with the others"
         )
-    if options.answers is not None:
+    if answers is not None:
         return (
             "ended before there was a case to write, so none is written; what was answered is in "
-            f"{options.answers}, and the same command goes on from there"
+            f"{answers}, and the same command goes on from there"
         )
     return (
         "ended before there was a case to write, so none is written; with --resume FILE the "
