@@ -20,7 +20,7 @@ from tracekit.canonical import JsonValue, canonical_text
 from tracekit.errors import TracekitError
 from tracekit.store import Store, open_store
 from tracekit.store.several import WholeRun, read_runs
-from tracekit.trajectory import Call, Trajectory
+from tracekit.trajectory import Call, Observation, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +122,17 @@ def _content(run: Trajectory) -> JsonValue:
         [decision.message, decision.final, [_of_call(call) for call in decision.calls]]
         for decision in run.decisions
     ]
-    return [run.input.value, run.answer.digest_form, run.status, said, done]
+    return [_came_back(run.input), _came_back(run.answer), run.status, said, done]
+
+
+def _came_back(seen: Observation) -> list[JsonValue]:
+    return [seen.digest_form, dict(seen.types)]
 
 
 def _of_call(call: Call) -> JsonValue:
     return [
         call.tool, call.arguments, dict(call.argument_types), call.effect,
-        call.observation.digest_form, call.observation.is_error,
+        *_came_back(call.observation), call.observation.is_error,
         call.policy_decision, call.policy_id, [*call.evidence],
     ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What counts of a call's arguments when two calls are compared.
+"""What counts of a call's arguments, and of what came back, when two calls are compared.
 
 What does not count is taken out: the spelling, what a read's matchers ignore, the order of its
 sets, and which idempotency key a write carries. That two calls of a run carry the *same* key does
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as with_fields
 
 from replay.diff.partly import Overlooked
 from tracekit.canonical import JsonValue, as_compared, canonical_text, cut_digest, digest
@@ -18,7 +19,7 @@ from tracekit.contract import Contract, Matchers
 from tracekit.errors import PointerNotFound
 from tracekit.events import Effect
 from tracekit.jsontree import get, remove, replace
-from tracekit.trajectory import Call, Decision, Trajectory
+from tracekit.trajectory import Call, Decision, Observation, Trajectory
 
 NEW = "(a new key)"
 _LONGEST = 120
@@ -78,6 +79,14 @@ def what_counts(call: Call, rule: Declared) -> JsonValue:
     for place in rule.matchers.sets:
         value = _sorted_at(value, place)
     return value
+
+
+def came_back(observation: Observation) -> JsonValue:
+    """Give an observation, an input or an answer as it is compared: numbers as numbers."""
+    if not observation.types:
+        return observation.digest_form
+    whole = as_compared(observation.value, observation.types)
+    return with_fields(observation, value=whole).digest_form
 
 
 def _without(value: JsonValue, place: str) -> JsonValue:
@@ -144,7 +153,7 @@ class Keys:
         if not any(self._rules[call.tool].keyed for call in decision.calls):
             return found
         order = sorted(
-            (canonical_text([what_counts(call, rule), call.observation.digest_form]), at)
+            (canonical_text([what_counts(call, rule), came_back(call.observation)]), at)
             for at, call in enumerate(decision.calls)
             if (rule := self._rules[call.tool]).keyed
         )

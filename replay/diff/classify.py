@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from replay.diff.arguments import Declared
+from replay.diff.arguments import Declared, came_back
 from replay.diff.consequence import NO_END, Side, fed
 from replay.diff.explain import explain
 from replay.diff.fields import argument_fields, outcome_fields, outcomes_differ
@@ -57,7 +57,7 @@ class Judge:
         matches: Sequence[Match],
         runs: tuple[Trajectory, Trajectory],
     ) -> None:
-        given = tuple(run.input.value for run in runs)
+        given = tuple(came_back(run.input) for run in runs)
         is_open = tuple(run.status == "open" for run in runs)
         self._left = Side(names[0], left, given=given[0], given_other=given[1], is_open=is_open[0])
         self._right = Side(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from replay.diff.arguments import Declared
+from replay.diff.arguments import Declared, came_back
 from replay.diff.partly import is_whole, lies_within, unknown_result
 from replay.diff.steps import Step
 from tracekit.canonical import canonical_text, cut_digest
@@ -55,7 +55,7 @@ def outcome_fields(left: Step, right: Step) -> tuple[Difference, ...]:
 
 def result_fields(one: Observation, two: Observation) -> tuple[Difference, ...]:
     """List where two values, each kept in its own way, differ as far as they are known."""
-    found = differences(one.digest_form, two.digest_form)
+    found = differences(came_back(one), came_back(two))
     if one.is_error != two.is_error:  # that much is known of any
         return found
     return _known(found, unknown_result(one), unknown_result(two))

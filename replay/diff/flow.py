@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
+from replay.diff.arguments import came_back
 from replay.diff.phrases import Phrases
 from replay.diff.steps import Step
 from tracekit.canonical import JsonValue, canonical_text
@@ -79,7 +80,7 @@ class Flow:
 
     def __init__(self, run: Trajectory, steps: Sequence[Step], values: Values) -> None:
         told: JsonValue = [
-            run.input.value, *(m.content for m in run.messages if m.before_decision <= 1)
+            came_back(run.input), *(m.content for m in run.messages if m.before_decision <= 1)
         ]  # fmt: skip
         used = _used_first_hand([values.used(step) for step in steps], told, values)
         wanted = values.as_text(frozenset[str]().union(*used))
@@ -187,7 +188,7 @@ def words_in(value: JsonValue) -> set[str]:
 
 
 def _shown(step: Step) -> JsonValue:
-    return step.arguments if step.call is None else step.call.observation.digest_form
+    return step.arguments if step.call is None else came_back(step.call.observation)
 
 
 def _shown_text(step: Step) -> str:

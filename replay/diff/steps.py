@@ -16,7 +16,14 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 from replay.diff.alike import kept_alike
-from replay.diff.arguments import Declared, Keys, tools_with_keys_used_again, what_counts, with_key
+from replay.diff.arguments import (
+    Declared,
+    Keys,
+    came_back,
+    tools_with_keys_used_again,
+    what_counts,
+    with_key,
+)
 from replay.diff.partly import classes_of, unknown_arguments, unknown_result
 from tracekit.canonical import JsonValue, canonical_text, cut_digest
 from tracekit.contract import Contract, Matchers
@@ -284,7 +291,7 @@ def _call(
     if like is not None and like.call is not None and _came_out_alike(like.call, call):
         observation, letter = like.outcome_text, like.letter
     else:
-        observation = canonical_text(call.observation.digest_form)
+        observation = canonical_text(came_back(call.observation))
         kept = call.observation.state not in ("absent", "reference")
         if not kept:
             observation = f"({call.observation.state})"
@@ -318,6 +325,7 @@ def _came_out_alike(one: Call, two: Call) -> bool:
         and not (ours.is_error or theirs.is_error)
         and one.policy_decision == two.policy_decision
         and one.evidence == two.evidence
+        and ours.types == theirs.types
         and kept_alike(ours.value, theirs.value)
     )
 

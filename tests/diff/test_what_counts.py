@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from replay.comparing.work import identical
 from replay.diff import Comparison
 from tests.diff.building import compare, kinds, read, run, write
-from tracekit.trajectory import Call, Message
+from tests.diff.test_partly_kept import given
+from tracekit.canonical import encode
+from tracekit.trajectory import Call, Message, Observation, Trajectory
 
 PAID = write("pay", {"amount": 42}, "ok")
 
@@ -103,3 +109,30 @@ def test_a_write_that_was_refused_did_not_happen_so_its_order_does_not_count() -
     refused = write("refund", {"order": "A"}, None, policy="deny")
 
     assert compare(run(check, refused), run(refused, check)).same
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        (Decimal("42"), 42, True),
+        (Decimal("42.00"), 42.0, True),
+        ({"total": [Decimal("0.1")]}, {"total": [0.1]}, True),
+        (Decimal("42"), "42", False),
+        (9007199254740993, 9007199254740992.0, False),
+        (Decimal("0.10000000000000000001"), 0.1, False),
+    ],
+)
+def test_numbers_are_compared_as_numbers_wherever_they_stand(
+    one: object, two: object, same: bool
+) -> None:
+    def places(value: object) -> Iterator[Trajectory]:
+        kept = encode(value)
+        seen = Observation(kept.value, "captured", types=kept.types)
+        yield run(given(PAID, x=value))
+        yield run(replace(PAID, observation=seen))
+        yield replace(run(PAID), answer=seen)
+        yield replace(run(PAID), input=seen)
+
+    for ours, theirs in zip(places(one), places(two), strict=True):
+        assert compare(ours, theirs).same is same
+        assert identical(ours, theirs) <= same
