@@ -83,7 +83,8 @@ class Prefilter:
                 return False
         if _may_hold_a_secret(joined, known, detectors=self._texts):
             return False
-        numbers = any(int in part.kinds for part in parts)
+        # No generator is left half read: what a handler raises while one is let go of is lost.
+        numbers = int in set[type]().union(*[part.kinds for part in parts])
         return not (numbers and _may_hold_a_card(plain))
 
     def _are_clean(self, keys: Iterable[str]) -> bool:
