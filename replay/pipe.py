@@ -145,7 +145,12 @@ class PipeAnswerer:
     ) -> guard.Outcome:
         match answer["do"]:
             case "return":
-                return guard.Served(_value(answer, shared=self._near), fields)
+                value = _value(answer, shared=self._near)
+                if isinstance(value, Stream):
+                    value.read_on = guard.read_on
+                if answer.get("client") and "left" in answer:
+                    value = guard.Part(value, answer["left"])
+                return guard.Served(value, fields)
             case "raise":
                 return _failed(_error(answer), fields, stream=question.stream)
             case "execute":
@@ -164,7 +169,7 @@ class PipeAnswerer:
         try:
             given = self._script.reply(question.arguments)
         except ScriptOver as over:
-            self._halt(str(over))
+            self.halt(str(over))
         except Exception as error:  # noqa: BLE001  # a scripted fault is the model's answer
             return guard.Raised(error, fields), None
         return guard.Served(given.value, fields), given.fault
@@ -198,9 +203,10 @@ class PipeAnswerer:
         try:
             return inject(fault, outcome, request, stream=stream)
         except CannotBreak as error:
-            self._halt(f"the fault {fault} cannot be put in: {error}")
+            self.halt(f"the fault {fault} cannot be put in: {error}")
 
-    def _halt(self, reason: str) -> NoReturn:
+    def halt(self, reason: str) -> NoReturn:
+        """Have the replay ended, for this reason."""
         self._channel.ask({"halt": reason})
         raise NotRecorded(reason)  # where the parent answers all the same
 

@@ -274,6 +274,8 @@ class Session:
         said: dict[str, Any] = {"do": made.how, "fields": fields}
         if made.how == "answer":
             said = self._reply(made.answer, begun.actor, "pure")
+            if known and made.answer.left is not None:
+                said["left"] = made.answer.left
         said["client"] = begun.provider is not None
         if made.compare is not None:
             self._compare[begun.span_id] = made.compare

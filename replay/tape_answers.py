@@ -131,7 +131,8 @@ class TapeAnswers:
     def _lock(self, asked: AskedPrompt, provider: str | None) -> PromptAnswer:
         """Compare what the new prompt proposes with the record, and return the recorded reply."""
         recorded = self.lock.request(asked, provider)
-        answer = Answer("exact", recorded.reply, recorded=recorded.event_id, explanation="locked")
+        event, left = recorded.event_id, recorded.left
+        answer = Answer("exact", recorded.reply, recorded=event, explanation="locked", left=left)
         if self._model_mode == "scripted":
             return PromptAnswer("answer", answer, compare=partial(self._compare, recorded))
         self.lock.compare_reply(recorded, self._proposal(asked, provider))

@@ -291,10 +291,20 @@ def _model_calls(rows: Sequence[Event], reader: _Reader) -> list[ModelCall]:
                 latency_ns=row.latency_ns,
                 rung=row.rung,
                 tainted=bool(row.tainted),
+                left=_left(row),
             )
         )
         seen[row.actor, path] += 1
     return found
+
+
+def _left(row: Event) -> int | None:
+    """How much of a reply was read, where its reader went away."""
+    if '"partial"' not in row.attributes:
+        return None
+    marks = _object(row.attributes)
+    pieces = marks.get("pieces", 0)
+    return pieces if marks.get("partial") is True and isinstance(pieces, int) else None
 
 
 def _messages(

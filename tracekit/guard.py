@@ -12,11 +12,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
+from tracekit.canonical.encoding import NOTHING_MORE
 from tracekit.canonical.plain import Plain
 from tracekit.contract import Contract
-from tracekit.errors import ReplayInProgress, WriteBlocked
+from tracekit.errors import NotRecorded, ReplayInProgress, WriteBlocked
 from tracekit.events import Blob
 from tracekit.recorder import Operation
 from tracekit.sink import Sink
@@ -60,6 +61,15 @@ class Served:
     """Columns that the record of the call gets: rung, tainted."""
     told: bool = False
     """Whether whoever answered has recorded the end of the call too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A reply of a model whose recorded reader went away before its end, as far as it was read."""
+
+    value: Any
+    pieces: int
+    """In how many pieces it came; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +129,18 @@ def decide(question: Question) -> Outcome:
             sys.audit(REFUSED, question.operation.actor)  # nobody else could tell of it
         raise WriteBlocked(question.operation.actor, effect, reason="no replay is under way")
     return EXECUTE
+
+
+def read_on() -> NoReturn:
+    """End the replay: a reader goes on where the recorded one went away, and nobody knows the rest.
+
+    Raises:
+        NotRecorded: nothing answers that could end it.
+    """
+    halt = getattr(_installed, "halt", None)
+    if halt is not None:
+        halt(NOTHING_MORE)
+    raise NotRecorded(NOTHING_MORE)
 
 
 @contextmanager

@@ -120,6 +120,10 @@ class ModelCall:
     prompt_types: Mapping[str, JsonValue] = field(default_factory=dict)
     rung: Rung | None = None
     tainted: bool = False
+    left: int | None = None
+    """In how many pieces its reply was read by a reader that then went away; 0 where that is not
+    known, None where it was read to its end.
+    """
 
 
 @dataclass(frozen=True, slots=True)

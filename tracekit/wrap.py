@@ -28,7 +28,6 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from tracekit.canonical import Stream
-from tracekit.errors import NotRecorded
 from tracekit.standing import standing_for
 
 
@@ -138,7 +137,8 @@ def _plain(function: Callable[..., Any], open_step: OpenStep, off: Off) -> Calla
             return function(*args, **kwargs)
         step = open_step(args, kwargs)
         if step.answered:
-            return step.answer()
+            answer = step.answer()  # it may have handed out a generator
+            return _played(answer) if isinstance(answer, Stream) else answer
         try:
             with step.active():
                 value = function(*args, **kwargs)
@@ -257,7 +257,7 @@ def _played(recorded: Iterable[Any]) -> Generator[Any, Any, Any]:
     if end == "raised":
         raise last  # type: ignore[misc]  # what a stream raised is an error
     if end == "left":
-        raise NotRecorded("the recorded reader of this stream stopped here: not in the recording")
+        recorded.read_on()  # type: ignore[attr-defined]  # what ends so is a stream
     return last
 
 

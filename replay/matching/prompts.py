@@ -217,6 +217,7 @@ class PromptPlayer:
             ambiguous=ambiguous,
             recorded=recorded.event_id,
             explanation=f"{where}: {why}" if why else where,
+            left=recorded.left,
         )
 
 

@@ -160,5 +160,7 @@ class Answer:
     """``event_id`` of the recorded call whose observation it is, or would have been."""
     explanation: str = ""
     nearest: Nearest | None = None
+    left: int | None = None
+    """Of a reply whose recorded reader went away: in how many pieces it was read (0: unknown)."""
     effect: Effect | None = None
     """What the call counts as; more than it was asked as where the record knows a write."""

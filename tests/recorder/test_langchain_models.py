@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from itertools import islice
 from typing import Any
 
 import openai
@@ -12,7 +13,7 @@ import pytest
 from fixtures.model_server import ModelServer
 from tracekit import guard
 from tracekit.canonical import Encoded, decode
-from tracekit.errors import NotReplayable, RecordedError
+from tracekit.errors import NotRecorded, NotReplayable, RecordedError
 from tracekit.prompts import hash_prompt
 
 pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
@@ -148,7 +149,7 @@ async def test_a_stream_that_is_left_is_recorded_as_read_in_part() -> None:
         await stream.aclose()  # type: ignore[attr-defined]  # a generator
     (row,) = recorded.rows("llm_call")
     assert recorded.value(row.observation_blob)["choices"][0]["message"]["content"] == "one "
-    assert json.loads(row.attributes or "{}") == {"stream": True, "partial": True}
+    assert json.loads(row.attributes or "{}") == {"stream": True, "partial": True, "pieces": 1}
 
 
 def test_an_error_of_the_client_is_recorded_and_raised_again_as_it_was(
@@ -261,6 +262,26 @@ async def test_a_stream_is_played_from_the_recorded_reply(server: ModelServer) -
     assert merged.usage_metadata == whole.usage_metadata
     assert told.ended == 1
     assert [question.stream for question in tape.asked] == [True, False, True]
+
+
+def test_a_stream_that_was_left_is_played_as_far_as_it_was_read(server: ModelServer) -> None:
+    model = _model(server)
+    with recording() as recorded:
+        before = list(islice(model.stream("Hello, how are you?"), 4))
+    (row,) = recorded.rows("llm_call")
+    pieces = json.loads(row.attributes)["pieces"]
+    left = guard.Served(guard.Part(recorded.value(row.observation_blob), pieces), {})
+    seen: list[str] = []
+    with answered(left) as (again, _):
+        after = list(islice(model.stream("Hello, how are you?"), 4))
+        with pytest.raises(NotRecorded):
+            seen.extend(chunk.text for chunk in model.stream("Hello, how are you?"))
+        with pytest.raises(NotRecorded):
+            model.invoke("Hello, how are you?")
+    said = "".join(chunk.text for chunk in before)
+    assert said
+    assert said == "".join(chunk.text for chunk in after) == "".join(seen)
+    assert json.loads(again.rows("llm_call")[0].attributes)["pieces"] == pieces
 
 
 class _Tokens(BaseCallbackHandler):

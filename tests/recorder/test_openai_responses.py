@@ -113,7 +113,9 @@ async def test_an_async_stream_that_is_left_is_recorded_as_read_in_part(
     kept = recorded.value(row.observation_blob)
     assert kept["output"][0]["content"][0]["text"] == "Without tools"
     assert kept["status"] == "in_progress"
-    assert json.loads(row.attributes or "{}") == {"stream": True, "partial": True}
+    marks = json.loads(row.attributes or "{}")
+    assert marks.pop("pieces") > 4
+    assert marks == {"stream": True, "partial": True}
 
 
 def test_the_streaming_helper_and_parsed_replies_are_recorded_as_sent(server: ModelServer) -> None:

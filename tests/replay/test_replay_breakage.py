@@ -101,10 +101,11 @@ def test_a_planner_that_takes_the_guard_away_still_runs_nothing(
     assert "no replay is under way" in result.verdict.reasons[0]
 
 
+@pytest.mark.parametrize("planner", ["reads_on", "reads_on_and_swallows"])
 def test_reading_on_where_the_recorded_reader_went_away_proves_nothing(
-    recorded: Path, ledger: Path
+    recorded: Path, ledger: Path, planner: str
 ) -> None:
-    result = replay(recorded, "leaves", "reads_on")
+    result = replay(recorded, "leaves", planner)
 
     assert result.verdict.kind == "inconclusive"
     assert "reader of this stream stopped here" in result.verdict.reasons[0]

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import orjson
 from pydantic import JsonValue
 
 from tracekit.canonical.classes import is_rebuildable, name_class
 from tracekit.canonical.text import LONG_TEXT, SAFE_INT
+from tracekit.errors import NotRecorded
 from tracekit.interruption import Suppressed, pass_on
 
 MAX_DEPTH = 200
@@ -54,6 +55,15 @@ class Stream(list[Any]):
     def __init__(self, items: Iterable[Any], end: str) -> None:
         super().__init__(items)
         self.end = end
+        self.read_on: Callable[[], NoReturn] = _nothing_more
+        """What happens to a reader who goes on where the recorded one went away."""
+
+
+def _nothing_more() -> NoReturn:
+    raise NotRecorded(NOTHING_MORE)
+
+
+NOTHING_MORE = "the recorded reader of this stream stopped here: not in the recording"
 
 
 class TooLarge(Exception):

@@ -7,7 +7,7 @@ chunks is not kept: a rebuilt stream has the same text a few words at a time, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -160,26 +160,42 @@ def _call(position: int, call: Mapping[str, Any]) -> dict[str, Any]:
 
 def pieces(content: Any) -> list[Any]:
     """A text as the pieces of a stream, a few words each; anything else as it is."""
+    return words(content, _WORDS_A_PIECE)
+
+
+def words(content: Any, size: int) -> list[Any]:
+    """A text in pieces of ``size`` words, or of more where there were too many pieces."""
     if not isinstance(content, str):
         return [content]
-    words = _WORDS.findall(content)
-    size = max(_WORDS_A_PIECE, -(-len(words) // _MOST_PIECES))
-    return ["".join(words[at : at + size]) for at in range(0, len(words), size)] or [content]
+    found = _WORDS.findall(content)
+    size = max(size, -(-len(found) // _MOST_PIECES))
+    return ["".join(found[at : at + size]) for at in range(0, len(found), size)] or [content]
 
 
-def chunks(response: Mapping[str, Any], *, usage: bool) -> Iterator[dict[str, Any]]:
+def cut(content: Any, count: int) -> list[Any]:
+    """A text in ``count`` pieces of about the same length; anything else as it is."""
+    if not isinstance(content, str) or count < 2:
+        return [content]
+    size = len(content)
+    return [content[size * at // count : size * (at + 1) // count] for at in range(count)]
+
+
+def chunks(
+    response: Mapping[str, Any], *, usage: bool, cut: Callable[[Any], list[Any]] = pieces
+) -> Iterator[dict[str, Any]]:
     """Take a response apart into the chunks of a stream.
 
     Args:
         response: The whole response.
         usage: Whether the usage comes in a chunk of its own at the end.
+        cut: How a text is cut.
     """
     head = {n: v for n, v in response.items() if n not in ("choices", "usage", "object")}
     head |= {"object": "chat.completion.chunk"}
     for choice in response.get("choices") or []:
         index, message = choice.get("index", 0), dict(choice.get("message") or {})
         calls = message.pop("tool_calls", None) or []
-        first, *rest = pieces(message.get("content"))
+        first, *rest = cut(message.get("content"))
         if message:
             said = {**message, "content": first} if "content" in message else message
             for delta in (said, *({"content": piece} for piece in rest)):
@@ -200,6 +216,36 @@ def event_stream(response: Mapping[str, Any], *, usage: bool) -> str:
     """A response as the text of an event stream."""
     lines = [f"data: {json_text(chunk)}\n\n" for chunk in chunks(response, usage=usage)]
     return "".join([*lines, "data: [DONE]\n\n"])
+
+
+def begun_stream(response: Mapping[str, Any], *, pieces: int) -> str:
+    """The beginning of an event stream, as far as ``response`` goes, in so many events.
+
+    Who counts them finds as many as the recorded reader did, if a text can be cut into so many.
+    """
+    sent = list(chunks(response, usage=True, cut=lambda text: [text]))
+    texts = sum(bool((c.get("message") or {}).get("content")) for c in response["choices"])
+    if texts and (more := pieces - len(sent)) > 0:
+        sent = list(chunks(response, usage=True, cut=lambda text: cut(text, 1 + more // texts)))
+    elif texts and not pieces:
+        sent = list(chunks(response, usage=True, cut=lambda text: words(text, 1)))
+    if sent:
+        nothing = {"index": 0, "delta": {}, "finish_reason": None}
+        sent[1:1] = [{**sent[0], "choices": [nothing]}] * (pieces - len(sent))
+    return "".join(f"data: {json_text(chunk)}\n\n" for chunk in sent)
+
+
+def is_whole(response: JsonValue, request: Mapping[str, Any]) -> bool:
+    """Whether ``response`` is all that was to come: each choice has ended, and usage was told."""
+    if not isinstance(response, dict) or not isinstance(response.get("choices"), list):
+        return False
+    choices = [_object(choice) for choice in response["choices"]]  # type: ignore[union-attr]  # a list, as seen above
+    usage = _object(request.get("stream_options")).get("include_usage")
+    return (
+        len(choices) >= int(request.get("n") or 1)
+        and all(choice.get("finish_reason") for choice in choices)
+        and (not usage or response.get("usage") is not None)
+    )
 
 
 def ended_columns(

@@ -229,5 +229,32 @@ def chunk_of(result: ChatResult) -> ChatGenerationChunk:
     return ChatGenerationChunk(message=whole, generation_info=generation.generation_info)
 
 
+def chunks_of(result: ChatResult, count: int) -> list[ChatGenerationChunk]:
+    """The beginning of a reply as the pieces of a stream that has not ended.
+
+    Args:
+        result: What was read of it.
+        count: In how many pieces; 0 where that is not known.
+    """
+    if not result.generations or not (count or result.generations[0].message.content):
+        return []
+    whole = chunk_of(result)
+    texts = chat.cut(whole.message.content, count) if count else chat.words(whole.text, 1)
+    texts += [""] * (count - len(texts))
+    *before, last = texts
+    given = whole.message.model_copy(update={"content": last, "chunk_position": None})
+    empty: dict[str, Any] = {
+        "tool_call_chunks": [],
+        "usage_metadata": None,
+        "response_metadata": {},
+    }
+    empty |= {"tool_calls": [], "invalid_tool_calls": [], "additional_kwargs": {}}
+    made = [given.model_copy(update={**empty, "content": text}) for text in before]
+    return [
+        *(ChatGenerationChunk(message=message) for message in made),
+        ChatGenerationChunk(message=given, generation_info=whole.generation_info),
+    ]
+
+
 def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

@@ -22,6 +22,7 @@ from tracekit.errors import NotReplayable
 from tracekit.integrations import chat, nesting
 from tracekit.integrations.langchain_messages import (
     chunk_of,
+    chunks_of,
     reply_of,
     request_of,
     response_of,
@@ -97,7 +98,7 @@ class ModelStep(nesting.FrameworkStep):
 
     def answer(self) -> Any:
         """Return or raise what answers the request, in LangChain's own classes."""
-        result = ChatResult(generations=[])
+        result, part = ChatResult(generations=[]), self._take_part()
         if isinstance(self.outcome, guard.Served) and isinstance(self.outcome.value, Stream):
             return self._breaks_off(self.outcome.value, self.outcome.fields)
         if isinstance(self.outcome, guard.Served):
@@ -110,7 +111,26 @@ class ModelStep(nesting.FrameworkStep):
             else:
                 self.outcome = guard.Served(response, {**chat.ended_columns(response), **fields})
         super().answer()
+        if part is not None and not self.streams:  # a reader of the whole
+            guard.read_on()
+        if part is not None:
+            begun = Stream(chunks_of(result, part.pieces), "left")
+            begun.read_on = guard.read_on
+            return begun
         return [chunk_of(result)] if self.streams else result
+
+    def _take_part(self) -> guard.Part | None:
+        """Take what there is of a reply that was read in part."""
+        given = self.outcome
+        if not (isinstance(given, guard.Served) and isinstance(given.value, guard.Part)):
+            return None
+        part = given.value
+        self.outcome = guard.Served(part.value, given.fields)
+        self.fields = {
+            **self.fields,
+            "attributes": {"stream": True, "partial": True, "pieces": part.pieces},
+        }
+        return part
 
     def _breaks_off(self, cut: Stream, fields: Mapping[str, Any]) -> Any:
         """Give what there is of a reply, and the error with which it breaks off."""
@@ -133,9 +153,9 @@ class ModelStep(nesting.FrameworkStep):
     def end_stream(self, *, complete: bool, returned: object = None) -> None:
         """Record the pieces as one reply; a partial read is recorded as partial."""
         marks: dict[str, JsonValue] = {"stream": True}
-        if not complete:
-            marks["partial"] = True
         pieces, self.pieces = self.pieces, []
+        if not complete:
+            marks |= {"partial": True, "pieces": len(pieces)}
         self._end_with(pieces, attributes=marks)
 
     def _end_with(self, value: object, **fields: Any) -> None:

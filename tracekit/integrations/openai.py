@@ -14,8 +14,7 @@ What goes out in headers, the key among it, is never looked at.
 from __future__ import annotations
 
 import functools
-import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,16 +26,17 @@ from tracekit.canonical import JsonValue, Stream, json_bytes, register_codec
 from tracekit.configuration import recorder
 from tracekit.errors import NotReplayable
 from tracekit.integrations import chat, nesting
+from tracekit.integrations.openai_reading import RawReading, Reading, harmless
 from tracekit.integrations.openai_wire import (
     APIS,
-    Accumulator,
     Api,
+    begun_body,
     body_of,
     broken_body,
     client_error,
     error_from_json,
     error_to_json,
-    parsed_body,
+    left_body,
     wire_response,
 )
 from tracekit.steps import Step, open_step
@@ -44,7 +44,6 @@ from tracekit.steps import Step, open_step
 _MARK = "__tracekit_instrumented__"
 _RAW = "X-Stainless-Raw-Response"
 """Header by which the client asks itself for a raw response."""
-_log = logging.getLogger("tracekit")
 
 
 def instrument() -> None:
@@ -108,7 +107,7 @@ class _Asked:
             if not (self.came and isinstance(self.came[-1], openai.BaseModel)):
                 self.step.fail(error)
                 raise
-            with _harmless(self.step):
+            with harmless(self.step):
                 given: Any = self.came[-1].to_dict(mode="json", warnings=False)
                 sent = chat.as_sent(given)
                 self.step.fields |= self.api.form.ended_columns(sent)
@@ -137,14 +136,21 @@ class _Asked:
     ) -> dict[str, Any]:
         """What the client makes its own result from; raises where the answer is an error."""
         body, form = body_of(options), self.api.form
+        part = self._take_part(body)
         breaks_off = self._put_in_form(str(body.get("model", "unknown")))
         reply = self.step.answer() if breaks_off is None else self._part(breaks_off)
         stream = bool(kwargs.get("stream"))
         usage = bool((body.get("stream_options") or {}).get("include_usage"))
         raw = options.headers.get(_RAW) if isinstance(options.headers, Mapping) else None
         sent: Any = form.event_stream(reply, usage=usage).encode() if stream else json_bytes(reply)
+        is_async = isinstance(client, openai.AsyncOpenAI)
         if breaks_off is not None:
-            sent = broken_body(sent, breaks_off, is_async=isinstance(client, openai.AsyncOpenAI))
+            sent = broken_body(sent, breaks_off, is_async=is_async)
+        elif part is not None:
+            if not stream and raw != "stream":  # a reader of the whole
+                guard.read_on()
+            begun = begun_body(form, part, reply, stream=stream)
+            sent = left_body(begun, guard.read_on, is_async=is_async)
         wire = wire_response(
             200,
             sent,
@@ -167,6 +173,19 @@ class _Asked:
         self.step.fields["attributes"] = {"stream": True, "partial": True}
         self.step.fail(breaks_off)
         return self.step.outcome.value
+
+    def _take_part(self, body: Mapping[str, Any]) -> guard.Part | None:
+        """Take what there is of a reply that was read in part; None where it is known whole."""
+        given = self.step.outcome
+        if not (isinstance(given, guard.Served) and isinstance(given.value, guard.Part)):
+            return None
+        part = given.value
+        self.step.outcome = guard.Served(part.value, given.fields)
+        if self.api.form.is_whole(part.value, body):
+            return None
+        marks = {"stream": isinstance(part.value, dict), "partial": True, "pieces": part.pieces}
+        self.step.fields["attributes"] = {name: mark for name, mark in marks.items() if mark}
+        return part
 
     def _put_in_form(self, model: str) -> BaseException | None:
         """Give the answer the form that the API would have sent, or an error the client's class.
@@ -219,181 +238,14 @@ def _opened(client: Any, options: Any, kwargs: Mapping[str, Any]) -> _Asked | No
 
 def _observed(asked: _Asked, result: Any) -> Any:
     """Record what came back now, or as it is read; ``result`` stays the object that it is."""
-    with _harmless(asked.step):
+    with harmless(asked.step):
         if isinstance(result, (openai.Stream, openai.AsyncStream)):
-            _Reading(asked, asked.api.accumulator()).watch(result)
+            Reading(asked, asked.api.accumulator()).watch(result)
         elif isinstance(result, openai.BaseModel):
             sent: Any = result.to_dict(mode="json", warnings=False)
             asked.end(chat.as_sent(sent))
         elif (raw := getattr(result, "http_response", None)) is not None:
-            _RawReading(asked, asked.api.accumulator()).watch(raw)
+            RawReading(asked, asked.api.accumulator()).watch(raw)
         else:
             asked.step.end(result)
     return result
-
-
-@contextmanager
-def _harmless(step: Step) -> Iterator[None]:
-    """Count a fault of ours as a loss instead of raising it into agent code."""
-    try:
-        yield
-    except Exception as error:  # the traced program is never the victim
-        if step.recorder.strict:
-            raise
-        _log.warning("tracekit could not record a reply: %s", type(error).__name__)
-        step.recorder.lost += 1
-
-
-_OVER = object()
-
-
-@dataclass
-class _Reading:
-    """A stream that the caller reads, chunk by chunk."""
-
-    asked: _Asked
-    seen: Accumulator
-    busy: bool = False
-    """Whether the client is fetching; then a response that closes is one that has ended."""
-    events: bool = True
-    """Whether it comes in events."""
-
-    @property
-    def step(self) -> Step:
-        """The step that it belongs to."""
-        return self.asked.step
-
-    def watch(self, stream: Any) -> None:
-        """Record what ``stream`` yields, where it stands."""
-        read = self.read if isinstance(stream, openai.Stream) else self.read_async
-        stream._iterator = read(stream._iterator, self._take)
-        self.watch_closing(stream.response)
-
-    def watch_closing(self, response: Any) -> None:
-        """Record a partial read when ``response`` is closed before its end."""
-        close, aclose = response.close, response.aclose
-
-        def closed() -> None:
-            close()
-            self.finish_unless_busy()
-
-        async def aclosed() -> None:
-            await aclose()
-            self.finish_unless_busy()
-
-        response.close, response.aclose = closed, aclosed
-
-    def finish_unless_busy(self) -> None:
-        """The reader went away."""
-        if not self.busy:
-            self.finish(complete=False)
-
-    def finish(self, *, complete: bool) -> None:
-        """The stream is over."""
-        if not self.step.operation.over:
-            with _harmless(self.step):
-                self.asked.end(self.so_far(), **self._marks(complete=complete))
-
-    def so_far(self) -> JsonValue:
-        """What was read."""
-        return self.seen.response()
-
-    def _marks(self, *, complete: bool) -> dict[str, JsonValue]:
-        marks = {"stream": self.events, "partial": not complete}
-        return {name: True for name, is_so in marks.items() if is_so}
-
-    def read(self, source: Iterator[Any], take: Callable[[Any], None]) -> Iterator[Any]:
-        """Hand on what ``source`` gives, and take it in."""
-        with self._whole():
-            while True:
-                with self._fetching():
-                    item = next(source, _OVER)
-                if item is _OVER:
-                    break
-                take(item)
-                yield item
-
-    async def read_async(
-        self, source: AsyncIterator[Any], take: Callable[[Any], None]
-    ) -> AsyncIterator[Any]:
-        """Do the same on an event loop."""
-        with self._whole():
-            while True:
-                with self._fetching():
-                    item = await anext(source, _OVER)
-                if item is _OVER:
-                    break
-                take(item)
-                yield item
-
-    @contextmanager
-    def _fetching(self) -> Iterator[None]:
-        self.busy = True
-        with self.step.active():
-            yield
-        self.busy = False
-
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """Record how the reading ends: at the end, before it, or with an error."""
-        try:
-            yield
-        except GeneratorExit:
-            self.finish(complete=False)
-            raise
-        except BaseException as error:
-            self.fail(error)
-            raise
-        self.finish(complete=True)
-
-    def fail(self, error: BaseException) -> None:
-        """The stream broke off, or its reader was cancelled."""
-        if not self.step.operation.over:
-            self.step.fields["attributes"] = self._marks(complete=False)
-            self.step.fail(error)
-
-    def _take(self, item: Any) -> None:
-        with _harmless(self.step):
-            self.add(item.to_dict(mode="json", warnings=False))
-
-    def add(self, chunk: Mapping[str, Any]) -> None:
-        """Take in a chunk."""
-        self.seen.add(chunk)
-
-
-@dataclass
-class _RawReading(_Reading):
-    """A raw response, whose bytes the caller reads in a way of their own."""
-
-    lines: chat.EventLines = field(default_factory=chat.EventLines)
-    body: bytearray = field(default_factory=bytearray)
-
-    def watch(self, response: Any) -> None:
-        """Record what is read of ``response``."""
-        self.events = "event-stream" in response.headers.get("content-type", "")
-        if response.is_stream_consumed:
-            self._feed(response.content)
-            self.finish(complete=True)
-            return
-        read, read_async = response.iter_bytes, response.aiter_bytes
-        response.iter_bytes = lambda *args, **kw: self.read(read(*args, **kw), self._feed)
-        response.aiter_bytes = lambda *args, **kw: self.read_async(
-            read_async(*args, **kw), self._feed
-        )
-        self.watch_closing(response)
-
-    def finish(self, *, complete: bool) -> None:
-        """The response is read, or will not be."""
-        super().finish(complete=complete or self.lines.done)
-
-    def so_far(self) -> JsonValue:
-        """What was read."""
-        return super().so_far() if self.events else parsed_body(bytes(self.body))
-
-    def _feed(self, data: bytes) -> None:
-        if not self.events:
-            self.body += data
-            return
-        with _harmless(self.step):
-            for chunk in self.lines.feed(data):
-                self.add(chunk)

@@ -6,12 +6,13 @@ An error is kept as what it says, never with its request, whose headers hold the
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import openai
 
+from tracekit import guard
 from tracekit.canonical import JsonValue, parse_json
 from tracekit.canonical.classes import find_class, name_class
 from tracekit.errors import InvalidJson, NotReplayable, RecordedError
@@ -36,6 +37,12 @@ class Form(Protocol):
 
     def event_stream(self, response: Mapping[str, Any], *, usage: bool) -> str:
         """A response as the text of an event stream."""
+
+    def begun_stream(self, response: Mapping[str, Any], *, pieces: int) -> str:
+        """The beginning of such a text, as far as ``response`` goes."""
+
+    def is_whole(self, response: JsonValue, request: Mapping[str, Any]) -> bool:
+        """Whether ``response`` is all that was to come for ``request``."""
 
     def ended_columns(self, response: JsonValue) -> dict[str, Any]:
         """Columns of a model call that its response fills."""
@@ -98,6 +105,29 @@ def broken_body(sent: bytes, error: BaseException, *, is_async: bool) -> Any:
     async def read_async() -> AsyncIterator[bytes]:
         yield begun
         raise error
+
+    return read_async() if is_async else read()
+
+
+def begun_body(form: Form, part: guard.Part, reply: Any, *, stream: bool) -> bytes:
+    """The bytes of a reply that was read in part; ``reply`` is it as a response."""
+    if stream:
+        return form.begun_stream(reply, pieces=part.pieces).encode()
+    return part.value.encode() if isinstance(part.value, str) else b""
+
+
+def left_body(begun: bytes, read_on: Callable[[], NoReturn], *, is_async: bool) -> Any:
+    """The bytes of a reply as far as they were read; ``read_on`` is for who wants more."""
+
+    def read() -> Iterator[bytes]:
+        if begun:
+            yield begun
+        read_on()
+
+    async def read_async() -> AsyncIterator[bytes]:
+        if begun:
+            yield begun
+        read_on()
 
     return read_async() if is_async else read()
 

@@ -6,7 +6,7 @@ its stream tells each item's life; a rebuilt stream tells the same lives, a few 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,14 +121,18 @@ def _items_of(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         }
 
 
-def events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+Cut = Callable[[Any], list[Any]]
+"""Cuts a text into the pieces in which it is told."""
+
+
+def events(response: Mapping[str, Any], cut: Cut = chat.pieces) -> Iterator[dict[str, Any]]:
     """Take a response apart into the events of a stream, not numbered yet."""
     begun = {**response, "status": "in_progress", "output": [], "usage": None}
     yield {"type": "response.created", "response": begun}
     yield {"type": "response.in_progress", "response": begun}
     for place, item in enumerate(response.get("output") or []):
         where = {"output_index": place}
-        emptied, life = _life(item)
+        emptied, life = _life(item, cut)
         yield {"type": "response.output_item.added", **where, "item": emptied}
         for event in life:
             yield {"item_id": item.get("id"), **where, **event}
@@ -138,11 +142,11 @@ def events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": f"response.{end}", "response": dict(response)}
 
 
-def _life(item: Mapping[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+def _life(item: Mapping[str, Any], cut: Cut) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """An item as it is announced, and what is told of it until it is done."""
     match item.get("type"):
         case "message":
-            return {**item, "status": "in_progress", "content": []}, _parts(item)
+            return {**item, "status": "in_progress", "content": []}, _parts(item, cut)
         case "function_call":
             told = _piecewise("function_call_arguments", "arguments", item)
             return {**item, "status": "in_progress", "arguments": ""}, told
@@ -159,7 +163,7 @@ def _piecewise(event: str, name: str, item: Mapping[str, Any]) -> Iterator[dict[
     yield {**done, "name": item.get("name")} if name == "arguments" else done
 
 
-def _parts(item: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _parts(item: Mapping[str, Any], cut: Cut) -> Iterator[dict[str, Any]]:
     for index, part in enumerate(item.get("content") or []):
         where = {"content_index": index}
         name = "refusal" if part.get("type") == "refusal" else "text"
@@ -167,7 +171,7 @@ def _parts(item: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         more: dict[str, Any] = {} if name == "refusal" else {"logprobs": part.get("logprobs") or []}
         text = part.get(name) or ""
         yield {"type": "response.content_part.added", **where, "part": {**part, name: ""}}
-        for number, piece in enumerate(chat.pieces(text)):
+        for number, piece in enumerate(cut(text)):
             told = {name: [] for name in more} if number else more  # of the whole text, once
             yield {"type": f"response.{event}.delta", **where, "delta": piece, **told}
         yield {"type": f"response.{event}.done", **where, name: text, **more}
@@ -176,10 +180,46 @@ def _parts(item: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def event_stream(response: Mapping[str, Any], *, usage: bool) -> str:
     """A response as the text of an event stream; ``usage`` is in the last event in any case."""
+    return _lines(events(response))
+
+
+def _lines(told: Iterable[Mapping[str, Any]]) -> str:
     return "".join(
         f"event: {event['type']}\ndata: {json_text({**event, 'sequence_number': number})}\n\n"
-        for number, event in enumerate(events(response))
+        for number, event in enumerate(told)
     )
+
+
+def begun_stream(response: Mapping[str, Any], *, pieces: int) -> str:
+    """The beginning of such a text, as far as ``response`` goes, in so many events.
+
+    Who counts them finds as many as the recorded reader did, if a text can be cut into so many.
+    """
+    sent = list(_begun(response, lambda text: [text]))
+    texts = sum(str(event["type"]).endswith(".delta") for event in sent)
+    more = pieces - len(sent)
+    if texts and (more > 0 or not pieces):
+        cut = (lambda t: chat.cut(t, 1 + more // texts)) if pieces else (lambda t: chat.words(t, 1))
+        sent = list(_begun(response, cut))
+    return _lines(sent)
+
+
+def _begun(response: Mapping[str, Any], cut: Cut) -> Iterator[dict[str, Any]]:
+    """The events until what came last; what is not completed has no end."""
+    items = response.get("output") or []
+    if "id" not in response and not items:
+        return
+    ended = bool(items) and items[-1].get("status") in _ENDS
+    for event in events(response, cut):
+        kind, last = str(event["type"]), event.get("output_index") == len(items) - 1
+        if kind.removeprefix("response.") in _ENDS or (last and not ended and ".done" in kind):
+            return
+        yield event
+
+
+def is_whole(response: JsonValue, request: Mapping[str, Any]) -> bool:
+    """Whether ``response`` is all that was to come for ``request``: its status says so."""
+    return isinstance(response, dict) and response.get("status") in _ENDS
 
 
 def ended_columns(response: JsonValue) -> dict[str, Any]:
