@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 from replay.gates.grammar import Metric
@@ -17,7 +18,7 @@ from replay.stats import mean as mean_of
 from replay.stats import quantile as quantile_of
 from replay.stats import ratio as ratio_of
 from replay.stats.model import RESAMPLES
-from replay.stats.paired import interval_of_difference
+from replay.stats.paired import changed, interval_of_difference
 from replay.stats.power import fewest_pairs
 from replay.stats.resampling import CELLS, enough, interval_of, values_for_quantile
 from tracekit.numerals import counted
@@ -63,7 +64,9 @@ def estimate(metric: Metric, samples: Sequence[Count], *, confidence: float) -> 
     if metric.definition.form == "ratio":
         parts = [(one.numerator, one.denominator) for one in samples]
         found = ratio_of(parts, confidence=confidence)
-        none = None if found.value is not None else f"no {metric.definition.denominator}"
+        none = None
+        if found.value is None:
+            none = found.note or f"no {metric.definition.denominator}"
         if metric.percent and found.value in (0, 1):
             # All runs agree: drawing them anew shows nothing of what others may do.
             share = Proportion(n if found.value else 0, n)
@@ -145,6 +148,9 @@ def _change_of_ratio(
         why = f"the {side} has nothing to divide by"
         return Estimated(None, None, n, before, after, why_none=why)
     value = after / before - 1 if relative else after - before
+    if not isfinite(value):
+        why = "the baseline is next to nothing, and no share of it a number"
+        return Estimated(None, None, n, before, after, why_none=why)
     few = _few(n, fewest_pairs(alpha=1 - confidence), "pair")
     if n < 2:
         return Estimated(value, None, n, before, after, few=few)
@@ -153,10 +159,10 @@ def _change_of_ratio(
     def change(a: Any, b: Any, c: Any, d: Any, axis: int = -1) -> Any:
         one, two = a.sum(axis=axis), c.sum(axis=axis)
         below = b.sum(axis=axis), d.sum(axis=axis)
-        good = (below[0] != 0) & (below[1] != 0) & ((one != 0) | (not relative))
+        good = (below[0] != 0) & (below[1] != 0)
         safe = [np.where(good, part, 1) for part in (one, below[0], two, below[1])]
         first, second = safe[0] / safe[1], safe[2] / safe[3]
-        return np.where(good, second / first - 1 if relative else second - first, value)
+        return np.where(good, changed(first, second, relative=relative), value)
 
     columns = tuple(
         np.asarray([getattr(pair[side], name) for pair in pairs], dtype=float)
@@ -214,7 +220,10 @@ def needed_for(found: Estimated, bound: float, *, confidence: float) -> int | No
     if found.lost is not None and found.gained is not None:
         return _needed_pairs(found, bound, above=above, confidence=confidence)
     near = found.value - found.interval.low if above else found.interval.high - found.value
-    needed = int(found.n * (near / (found.value - bound)) ** 2) + 1
+    times = near / abs(found.value - bound)
+    if not times < _MOST_NEEDED:  # an end that has no bound is not brought nearer by any number
+        return None
+    needed = int(found.n * times**2) + 1
     return needed if found.n < needed <= _MOST_NEEDED else None
 
 

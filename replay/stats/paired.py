@@ -13,9 +13,9 @@ from math import ceil, isfinite
 from typing import Any
 
 from replay.stats.model import ALPHA, POWER, RESAMPLES, Better, Interval, Paired, PairedVerdict
-from replay.stats.power import fewest_pairs, needed_pairs
+from replay.stats.power import MOST_PAIRS, fewest_pairs, needed_pairs
 from replay.stats.proportions import Proportion
-from replay.stats.resampling import CELLS, enough, interval_of
+from replay.stats.resampling import CELLS, TOO_LARGE, enough, interval_of, too_large
 from tracekit.numerals import counted
 
 
@@ -30,17 +30,17 @@ class _Asked:
     power: float
     relative: bool = False
 
-    def nothing(self, why: str) -> Paired:
-        """Say that there is nothing to compare."""
+    def nothing(self, why: str, *, n: int = 0) -> Paired:
+        """Say that there is nothing to compare, or that ``n`` pairs cannot be."""
         return Paired(
             name=self.name,
-            n=0,
+            n=n,
             baseline=None,
             candidate=None,
             delta=None,
             interval=None,
             p=None,
-            verdict="not evaluated",
+            verdict="inconclusive" if n else "not evaluated",
             reason=why,
             relative=self.relative,
             alpha=self.alpha,
@@ -187,11 +187,17 @@ def compare_values(
         raise ValueError(f"a value of {name} is no finite number")
     if not both:
         return asked.nothing("no pairs")
+    if too_large(value for pair in both for value in pair):
+        return asked.nothing(TOO_LARGE, n=len(both))
     drawn = _Drawing(quantile, relative, 1 - alpha, seed, resamples)
     before, after = drawn.of(0, both), drawn.of(1, both)
     if relative and before <= 0:
         return asked.nothing("the baseline is not above zero, so there is no share of it")
     delta = after / before - 1 if relative else after - before
+    if not isfinite(delta):
+        return asked.nothing(
+            "the baseline is next to nothing, and no share of it a number", n=len(both)
+        )
     return _with_words(asked.answer((before, after), delta, len(both), *drawn.chance(both)))
 
 
@@ -200,6 +206,8 @@ def _with_words(found: Paired) -> Paired:
     if found.verdict != "inconclusive" or not found.delta:
         return replace(found, reason=said)
     needed = _needed(found)
+    if needed is None:
+        return replace(found, reason=said)
     return replace(
         found,
         reason=f"{said}; one of this size needs about {counted(needed, 'pair')}",
@@ -251,10 +259,7 @@ class _Drawing:
 
         first = np.asarray(self._statistic(before, axis))
         second = np.asarray(self._statistic(after, axis))
-        if not self.relative:
-            return second - first
-        unknown = np.where(second > 0, np.inf, 1.0)
-        return np.divide(second, first, out=unknown, where=first != 0) - 1
+        return changed(first, second, relative=self.relative)
 
     def _swapped(self, columns: tuple[Any, ...]) -> float:
         import numpy as np
@@ -274,8 +279,21 @@ class _Drawing:
         return float(found.pvalue)
 
 
-def _needed(found: Paired) -> int:
-    """The standard error falls with the root of the pairs; the interval shows what it is now."""
+def changed(first: Any, second: Any, *, relative: bool) -> Any:
+    """Give how arrays differ; as a share of ``first``, anything more than nothing has no bound."""
+    import numpy as np
+
+    if not relative:
+        return second - first
+    unknown = np.where(second > 0, np.inf, 1.0)
+    return np.divide(second, first, out=unknown, where=first != 0) - 1
+
+
+def _needed(found: Paired) -> int | None:
+    """Count the pairs that would decide; None for more than a million.
+
+    The standard error falls with the root of the pairs; the interval shows what it is now.
+    """
     least = max(found.n + 1, fewest_pairs(alpha=found.alpha))
     if found.interval is None or not found.delta:
         return least
@@ -285,5 +303,8 @@ def _needed(found: Paired) -> int:
     error = (found.interval.high - found.interval.low) / (2 * z)
     if not isfinite(error):
         return least
-    wanted = (z + float(norm.ppf(found.power))) * error / found.delta
-    return max(least, ceil(found.n * wanted**2))
+    wanted = abs((z + float(norm.ppf(found.power))) * error / found.delta)
+    if not wanted < MOST_PAIRS:
+        return None
+    needed = max(least, ceil(found.n * wanted**2))
+    return needed if needed <= MOST_PAIRS else None

@@ -5,7 +5,8 @@ The bootstrap is scipy's; the seed is an argument, so that the same numbers give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil, isfinite, log
 from typing import Any
 
@@ -14,6 +15,22 @@ from replay.stats.model import CONFIDENCE, RESAMPLES, Estimate, Interval
 _FEWEST, _WORK = 1_999, 20_000_000
 CELLS = 4_000_000
 """Numbers held at once while drawing: memory does not grow with the samples."""
+
+
+TOO_LARGE = "the values are too large to be added up"
+"""Why there is no value where a sum would be more than a float holds."""
+
+
+def too_large(values: Iterable[float]) -> bool:
+    """Tell whether as many of the largest, twice, are more than a float holds.
+
+    Raises:
+        ValueError: a value is no finite number.
+    """
+    sizes = [abs(value) for value in values]
+    if not all(map(isfinite, sizes)):
+        raise ValueError("a value is no finite number")
+    return max(sizes, default=0.0) > sys.float_info.max / (2 * max(1, len(sizes)))
 
 
 def mean(
@@ -79,10 +96,14 @@ def ratio(
     Calls of one run are not independent of one another, so that an interval that takes them for
     samples is too narrow.
     """
+    if too_large(number for part in parts for number in part):
+        return Estimate("ratio", None, None, len(parts), TOO_LARGE)
     below = sum(bottom for _, bottom in parts)
     if not below:
         return Estimate("ratio", None, None, len(parts))
     value = sum(top for top, _ in parts) / below
+    if not isfinite(value):
+        return Estimate("ratio", None, None, len(parts), "it is divided by next to nothing")
     if len(parts) < 2:
         return Estimate("ratio", value, None, len(parts))
     import numpy as np
@@ -113,8 +134,8 @@ def _estimate(
 ) -> Estimate:
     import numpy as np
 
-    if not all(map(isfinite, values)):
-        raise ValueError("a value is no finite number")
+    if too_large(values):
+        return Estimate(name, None, None, len(values), TOO_LARGE)
     sample = np.asarray(values, dtype=float)
     if not len(sample):
         return Estimate(name, None, None, 0)
@@ -146,15 +167,18 @@ def interval_of(
 
     size = len(columns[0])
     draws = enough(size, draws)
-    found = bootstrap(
-        columns,
-        statistic,
-        paired=True,
-        vectorized=True,
-        confidence_level=confidence,
-        n_resamples=draws,
-        batch=max(1, min(draws, CELLS // size)),
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # of a drawing with no bound, one end has none
+        found = bootstrap(
+            columns,
+            statistic,
+            paired=True,
+            vectorized=True,
+            confidence_level=confidence,
+            n_resamples=draws,
+            batch=max(1, min(draws, CELLS // size)),
+            method="percentile",
+            rng=np.random.default_rng(seed),
+        ).confidence_interval
     return Interval(float(found.low), float(found.high), confidence, "bootstrap (percentile)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from replay.published import Published
 
 
@@ -9,7 +11,8 @@ class IntervalForm(Published):
     """From where to where a value may lie."""
 
     low: float
-    high: float
+    high: float | Literal["Infinity"]
+    """A text, as JSON has no such number, where a share of a baseline of nothing has no bound."""
     confidence: float
     method: str
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,32 @@ def test_an_interval_is_as_sure_as_the_file_says_also_where_every_run_is_asked(
     if DEFINITIONS[name].form == "share":
         far = found.interval.high if value is False else 1 - found.interval.low
         assert far == pytest.approx(1 - ((1 - confidence) / 2) ** (1 / 60))
+
+
+# --- as far as numbers go -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("check", "before", "after"),
+    [
+        ("cost_delta <= 10%", [0.0] * 19 + [1.0], [1.0] + [0.0] * 19),
+        ("p50_cost_delta <= 10%", [1e15] * 10 + [5e-324] * 10, [5e-324] * 10 + [1e15] * 10),
+        (
+            "cost_per_success_delta <= 10%",
+            [(0.0, 1.0)] * 19 + [(1.0, 1.0)],
+            [(1.0, 1.0)] + [(0.0, 1.0)] * 19,
+        ),
+    ],
+)
+def test_a_change_without_a_bound_is_inconclusive_and_no_number_of_pairs_decides(
+    check: str, before: list[object], after: list[object]
+) -> None:
+    found = verdict(check, pairs_of(check.split("_delta")[0].removeprefix("p50_"), before, after))
+    assert found.interval is not None
+    assert (found.verdict, found.interval.high, found.needed) == ("inconclusive", inf, None)
+
+
+def test_a_share_of_next_to_nothing_is_no_value() -> None:
+    found = verdict("cost_delta <= 10%", pairs_of("cost", [5e-324] * 20, [1e15] * 20))
+    assert (found.verdict, found.value) == ("fail", None)
+    assert "no value: the baseline is next to nothing" in found.reason

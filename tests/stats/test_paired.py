@@ -286,6 +286,33 @@ def test_quantities_without_pairs_or_without_a_baseline_are_not_evaluated() -> N
         compare_values([(1.0, float("inf"))], name="cost")
 
 
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("pair", [(1e308, 1e308), (1e308, -1e308), (1.0, 1e308), (-1e308, 1.0)])
+def test_values_that_no_float_can_add_up_decide_nothing(
+    pair: tuple[float, float], *, relative: bool
+) -> None:
+    found = compare_values([pair] * 20, name="cost", relative=relative)
+    assert (found.verdict, found.n, found.delta, found.interval) == ("inconclusive", 20, None, None)
+    assert found.reason == "the values are too large to be added up"
+    large = compare_values([(1e300, 2e300)] * 20, name="cost", relative=relative)
+    assert (large.verdict, large.delta) == ("worse", pytest.approx(1.0 if relative else 1e300))
+
+
+def test_a_share_of_next_to_nothing_decides_nothing() -> None:
+    found = compare_values([(5e-324, 1e300)] * 20, name="cost", relative=True)
+    assert (found.verdict, found.delta, found.n) == ("inconclusive", None, 20)
+    assert "the baseline is next to nothing" in found.reason
+    near = compare_values([(0.0, 1.0)] * 19 + [(1.0, 0.0)], name="cost", relative=True)
+    assert near.interval is not None
+    assert near.interval.high == float("inf")
+
+
+def test_pairs_that_no_number_in_reason_would_decide_are_not_counted() -> None:
+    far = [(1e200, 0.0), (0.0, 1e200), (0.0, 1e-3)] * 4
+    found = compare_values([*far, (0.0, 1e185)], name="cost")
+    assert (found.verdict, found.needed) == ("inconclusive", None)
+
+
 def test_the_same_seed_gives_the_same_comparison() -> None:
     made = latencies(30, factor=1.1)
     assert compare_values(made, name="x", seed=5) == compare_values(made, name="x", seed=5)

@@ -93,6 +93,17 @@ def test_what_is_no_number_or_no_quantile_is_refused() -> None:
         quantile([1.0], 95)
 
 
+def test_what_no_float_can_add_up_has_no_value_and_says_so() -> None:
+    for found in (mean([1e308] * 20), quantile([1e308, -1e308], 0.5), ratio([(1e308, 1)] * 3)):
+        assert (found.value, found.interval) == (None, None)
+        assert found.note == "the values are too large to be added up"
+    assert mean([1e300] * 20).value == pytest.approx(1e300)
+    tiny = ratio([(1e300, 5e-324)] * 3)
+    assert (tiny.value, tiny.note) == (None, "it is divided by next to nothing")
+    with pytest.raises(ValueError, match="no finite number"):
+        ratio([(float("nan"), 1)])
+
+
 def test_a_ratio_is_sum_over_sum_and_runs_are_drawn_whole() -> None:
     found = ratio([(1, 1), (0, 9)])
     assert found.value == pytest.approx(0.1)
