@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 
 from rapidfuzz import fuzz, process
 
+from replay.matching.likeness import LONG, likeness
 from replay.matching.values import Nearest
 from replay.tape import RecordedCall, Tape
 from tracekit import jsontree
@@ -20,6 +21,8 @@ from tracekit.jsontree import Difference
 
 _LOOKED_BACK, _LOOKED_AHEAD = 64, 192
 """Recorded calls compared for an explanation; the policy ``nearest`` compares all of them."""
+_READ_AT_MOST = 8_000_000
+"""So many characters are looked at for one explanation; of more, the first."""
 _SHORTLIST = 8
 _SHOWN = 3
 _NAMED = 32
@@ -175,12 +178,25 @@ def _names(tape: Tape, events: Collection[str]) -> str:
 
 def _shortlist(tape: Tape, places: Sequence[int], asked: JsonValue) -> list[int]:
     """Pick the few whose text is most alike; fields are compared for those only."""
-    if len(places) <= _SHORTLIST:
+    if len(places) <= 1:
         return list(places)
-    texts = {place: canonical_text(tape.calls[place].arguments) for place in places}
-    found = process.extract(canonical_text(asked), texts, scorer=fuzz.ratio, limit=_SHORTLIST)
+    wanted, read = canonical_text(asked), 0
+    texts: dict[int, str] = {}
+    for place in places:
+        texts[place] = canonical_text(tape.calls[place].arguments)
+        read += len(texts[place]) + len(wanted)
+        if read > _READ_AT_MOST:
+            break
+    if read <= _READ_AT_MOST and len(places) <= _SHORTLIST:
+        return list(places)
+    if max(map(len, (wanted, *texts.values()))) <= LONG:
+        found = process.extract(wanted, texts, scorer=fuzz.ratio, limit=_SHORTLIST)
+        best = [place for _, _, place in found]
+    else:
+        likest = sorted(texts, key=lambda place: -likeness(wanted, texts[place]))
+        best = likest[: _SHORTLIST if read <= _READ_AT_MOST else 1]
     position = {place: at for at, place in enumerate(places)}
-    return sorted((place for _, _, place in found), key=lambda place: position[place])
+    return sorted(best, key=lambda place: position[place])
 
 
 def _alike(left: dict[str, JsonValue], right: dict[str, JsonValue], place: str) -> float:
@@ -188,5 +204,5 @@ def _alike(left: dict[str, JsonValue], right: dict[str, JsonValue], place: str) 
         return 0.0
     ours, theirs = left[place], right[place]
     if isinstance(ours, str) and isinstance(theirs, str):
-        return max(fuzz.ratio(ours, theirs), fuzz.token_sort_ratio(ours, theirs)) / 100
+        return likeness(ours, theirs, sort=True)
     return 0.0 if jsontree.differences(ours, theirs) else 1.0
