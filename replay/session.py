@@ -228,6 +228,7 @@ class Session:
             under=around.under,
             types=begun.argument.types,
             described=described_parts(arguments, begun.argument.state),
+            call_id=begun.tool_call_id,
         )
         self._keep_to_span()
         answer = self._call(asked)

@@ -58,6 +58,9 @@ def fresh(library: Library, question: Question) -> Found | None:
             why = _TWINS if differ else ""
             return Found(raced, attempt.rung, shelf, ambiguous=differ, why=why)
         if place is not None and queue is not None:
+            named = _named(library, question, queue, place, fits)
+            if named is not None:
+                return Found(named, attempt.rung, shelf)
             twins = _twins(library, question, queue, place, fits)
             return Found(
                 place,
@@ -158,6 +161,27 @@ def _twins(
         return _NO_TWINS
     apart = any(_differ(chosen, library.tape.calls[p]) for p in queue.heads(library.taken, fits))
     return _Twins(differ=apart, undecided=apart)
+
+
+def _named(
+    library: Library, question: Question, queue: Queue, place: int, fits: Fits | None
+) -> int | None:
+    """Find the call that a model asked for under the same id, among those of one decision.
+
+    Ids tell equal calls of one decision apart. Elsewhere they say nothing: some providers count
+    anew in each reply, and another model gives others.
+    """
+    wanted, chosen = question.asked.call_id, library.tape.calls[place].call
+    if wanted is None or not chosen.decision or chosen.tool_call_id is None:
+        return None
+    found = []
+    for other in queue.on_path(chosen.path, library.taken):
+        call = library.tape.calls[other].call
+        if call.decision != chosen.decision:
+            break
+        if call.tool_call_id == wanted and (fits is None or fits(other)):
+            found.append(other)
+    return found[0] if len(found) == 1 else None
 
 
 def _raced(library: Library, question: Question, shelf: Shelf, fits: Fits | None) -> int | None:

@@ -22,6 +22,7 @@ from tests.replay.tape_kit import (
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract, Matchers
 from tracekit.errors import UsageError
+from tracekit.events import Effect
 from tracekit.trajectory import Call, Mint, Observation
 
 OLD_ID = "6f1ed002ab5595859014ebf0951522d9"
@@ -228,6 +229,41 @@ def test_a_key_that_was_renamed_is_still_the_key() -> None:
     new = replace(asked("pay", "write", amount=42, once="k-2"), contract=now)
     assert player(record(paid), maps=maps).call(new).rung == "normalised"
     assert player(record(paid)).call(new).rung == "error"
+
+
+def _together(*ids: str | None, effect: Effect = "read") -> list[Call]:
+    made = (call("rate", effect, f"answer to {id_}", cur="EUR") for id_ in ids)
+    return [replace(one, tool_call_id=id_) for one, id_ in zip(made, ids, strict=True)]
+
+
+@pytest.mark.parametrize("effect", ["read", "write"])
+def test_equal_calls_of_one_decision_are_told_apart_by_the_ids_they_were_asked_under(
+    effect: Effect,
+) -> None:
+    replay = player(record(_together("c1", "c2", effect=effect)))
+    given = [
+        replay.call(replace(asked("rate", effect, cur="EUR"), call_id=id_)) for id_ in ("c2", "c1")
+    ]
+    assert [value(answer) for answer in given] == ["answer to c2", "answer to c1"]
+    assert [(a.rung, a.tainted, a.ambiguous) for a in given] == [("exact", False, False)] * 2
+
+
+def test_an_id_says_nothing_where_it_is_unknown_or_given_twice_or_of_another_decision() -> None:
+    def first(*decisions: list[Call], id_: str | None) -> tuple[JsonValue, bool]:
+        answer = player(record(*decisions)).call(replace(asked("rate", cur="EUR"), call_id=id_))
+        return value(answer), answer.tainted
+
+    twins = _together("c1", "c2")
+    assert first(twins, id_=None) == ("answer to c1", True)
+    assert first(twins, id_="c9") == ("answer to c1", True)
+    assert first(_together("c1", "c2", "c2"), id_="c2") == ("answer to c1", True)
+    assert first(_together("c1"), _together("c2"), id_="c2") == ("answer to c1", False)
+
+
+def test_an_id_stands_against_no_argument() -> None:
+    usd = replace(call("rate", "read", "dollars", cur="USD"), tool_call_id="c2")
+    replay = player(record([*_together("c1"), usd]))
+    assert value(replay.call(replace(asked("rate", cur="EUR"), call_id="c2"))) == "answer to c1"
 
 
 def test_keyword_arguments_spelt_out_are_the_same_call() -> None:
