@@ -80,7 +80,9 @@ def _layout(cls: type) -> _Layout:
         compared = namespace_of(base).get("__dataclass_fields__")
         if isinstance(compared, dict):
             passed_by |= {n for n, f in compared.items() if getattr(f, "compare", True) is False}
-    built_in = next((kind for kind in (str, int, bytes) if kind in mro_of(cls)), None)
+    built_in = next(
+        (kind for kind in (str, int, bytes) if any(base is kind for base in mro_of(cls))), None
+    )
     made = _Layout(
         weakref.ref(cls, functools.partial(_forget, _layouts, id(cls))),
         tuple(slots),

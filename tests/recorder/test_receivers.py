@@ -506,3 +506,25 @@ def test_functions_that_are_nobodys_are_called_on_the_short_way() -> None:
     for function in (plain, made(), len):
         assert not Whose(function, None, str)
         assert not LeftOut(function)
+
+
+def test_a_class_that_forbids_to_be_hashed_or_compared_is_looked_at_all_the_same() -> None:
+    class Odd(type):
+        __hash__ = None  # type: ignore[assignment]  # that is what is odd
+
+        def __eq__(cls, other: object) -> bool:
+            raise AssertionError("nobody may compare")
+
+    class Strange(metaclass=Odd):
+        def __init__(self, iban: str, other: object = None) -> None:
+            self.iban, self.other = iban, other
+
+        @writes
+        def go(self) -> str:
+            return "ok"
+
+    strange = Strange("A", Strange("B"))
+    assert (
+        told(lambda: (strange.go(), strange.go()))
+        == [{"self": {"class": "Strange", "iban": "A"}}] * 2
+    )

@@ -105,16 +105,21 @@ def load_class(name: object, *, kind: str) -> Any:
     return cls
 
 
+def _is_among(mro: tuple[type, ...], wanted: type) -> bool:
+    """Whether a class is among the bases, told by identity: a metaclass may have an ``__eq__``."""
+    return any(base is wanted for base in mro)
+
+
 def find_kind(cls: type) -> str | None:
     """Name the kind of data class that ``cls`` is, if it is one."""
     mro = type.__dict__["__mro__"].__get__(cls)
-    if Enum in mro:
+    if _is_among(mro, Enum):
         return "enum"
-    if BaseModel in mro:
+    if _is_among(mro, BaseModel):
         return "pydantic"
-    if BaseException in mro:
+    if _is_among(mro, BaseException):
         return "exception"
-    if tuple in mro and _class_attribute(cls, "_fields") is not None:
+    if _is_among(mro, tuple) and _class_attribute(cls, "_fields") is not None:
         return "namedtuple"
     if isinstance(_class_attribute(cls, "__dataclass_fields__"), dict):
         return "dataclass"
@@ -147,7 +152,7 @@ def instance_dict(obj: object) -> dict[str, Any]:
         if isinstance(descriptor, types.GetSetDescriptorType):
             state = descriptor.__get__(obj)
             return state.copy() if type(state) is dict else {}
-    if BaseException in type.__dict__["__mro__"].__get__(type(obj)):
+    if _is_among(type.__dict__["__mro__"].__get__(type(obj)), BaseException):
         state = BaseException.__dict__["__dict__"].__get__(obj)
         return dict(state)
     return {}
