@@ -24,6 +24,7 @@ from tracekit.errors import UsageError
 from tracekit.events import Rung
 from tracekit.jsontree import Difference, differences
 from tracekit.store import Store
+from tracekit.visible import text_of
 
 FORMAT = "tracekit/replay-repeat/v1"
 MOST = 1000
@@ -251,4 +252,4 @@ def summarise_repeats(result: RepeatResult) -> str:
         lines.append(f"  {len(numbers)} of {count}     replays {listed}: {of.verdict}, {of.run_id}")
     if kinds > 10:
         lines.append(f"  and {kinds - 10} trajectories more (--json lists them)")
-    return "\n".join(lines)
+    return text_of(lines)

@@ -10,6 +10,7 @@ from replay.diff import diff
 from replay.result import ReplayResult
 from tracekit.canonical import JsonValue, json_text
 from tracekit.numerals import counted
+from tracekit.visible import text_of
 
 _WIDTH = 160
 _MOST_LINES = 20
@@ -17,7 +18,7 @@ _MOST_LINES = 20
 
 def summarise(result: ReplayResult) -> str:
     """Write ``result`` as lines of text."""
-    return "\n".join(_lines(result))
+    return text_of(_lines(result))
 
 
 def _lines(result: ReplayResult) -> Iterator[str]:

@@ -15,6 +15,7 @@ from replay.oracles import OracleFinding, Outcome
 from replay.oracles.outcome import Proposal
 from tracekit.canonical import JsonValue, json_text
 from tracekit.decisions import plain_name
+from tracekit.visible import text_of
 
 WIDTH = 100
 _LEFT = 40
@@ -117,7 +118,7 @@ def describe_case(case: Case, *, path: str | None = None, full: bool = False) ->
     if path is not None:
         planner = "" if case.planner else " --planner MOD:OBJ"
         lines += ["", f"Run it: tracekit case run {path}{planner}"]
-    return "\n".join(lines)
+    return text_of(lines)
 
 
 def _decided(decision: ScriptedDecision) -> str:
@@ -187,7 +188,7 @@ def describe_result(result: CaseResult, *, path: str | None = None) -> str:
         lines += ["", *_table(result)]
         if path is not None:
             lines += ["", f"Open it: tracekit case show {path}"]
-    return "\n".join(lines)
+    return text_of(lines)
 
 
 def _table(result: CaseResult) -> list[str]:

@@ -168,7 +168,7 @@ class Seen:
         turn = _last(self._when[0], spoken)
         call = _last(self._when[1], action.decision - 1)
         if turn > call:
-            return tuple(self._turns[turn])
+            return (*(self._input if turn <= 1 else ()), *self._turns[turn])
         return tuple(self._calls[call]) if call else self._input
 
 

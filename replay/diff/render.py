@@ -16,6 +16,7 @@ from replay.diff.explain import (
 from replay.diff.model import SIGNS, Action, Divergence, Harm, Outcome, Pair
 from tracekit.jsontree import Difference
 from tracekit.numerals import counted
+from tracekit.visible import text_of
 
 _LEGEND = "= same   ~ changed   - only {left}   + only {right}   % moved"
 _UNSURE = "   ? cannot tell"
@@ -28,7 +29,7 @@ _KINDS = {"missing": "a call is missing", "added": "a call was added", "retry": 
 
 def render(found: Outcome, *, values: bool = False) -> str:
     """Write a comparison; with ``values``, nothing is shortened or folded."""
-    return "\n".join(_Text(found, values=values).lines())
+    return text_of(_Text(found, values=values).lines())
 
 
 class _Text:
@@ -166,51 +167,52 @@ class _Text:
             while end < len(pairs) and pairs[end].told == "same":
                 end += 1
             if end - at > _FOLD and not self._values:
-                yield self._line(pairs[at])
+                yield from self._line(pairs[at])
                 yield f"      … {end - at - 2} more steps are the same in both"
-                yield self._line(pairs[end - 1])
+                yield from self._line(pairs[end - 1])
                 at = end
             else:
-                yield from (self._line(pair) for pair in pairs[at : max(end, at + 1)])
+                for pair in pairs[at : max(end, at + 1)]:
+                    yield from self._line(pair)
                 at = max(end, at + 1)
 
-    def _line(self, pair: Pair) -> str:
+    def _line(self, pair: Pair) -> list[str]:
         numbers = "/".join("-" if a is None else str(a.decision) for a in (pair.left, pair.right))
         head = f"  {SIGNS[pair.told]} {numbers:>7}  "
         if pair.told == "same":
-            return f"{head}both {self._action(pair.left)}"
+            return [f"{head}both {self._action(pair.left)}"]
         if pair.left is None or pair.right is None or pair.mark == "moved":
             name = self._right if pair.left is None else self._left
-            return f"{head}{name} {self._action(pair.left or pair.right)}"
+            return [f"{head}{name} {self._action(pair.left or pair.right)}"]
         room = " " * len(head)
         if pair.left.arguments == pair.right.arguments:
             field = Difference("", "changed", pair.left.observation, pair.right.observation)
             one, two = around(field, self._width)
             if (one, _notes(pair.left)) == (two, _notes(pair.right)):
-                return f"{head}both {self._action(pair.left)}"
-            return (
-                f"{head}both {describe_action(pair.left)}\n"
-                f"{room}  {self._left} got {one}{_notes(pair.left)}\n"
-                f"{room}  {self._right} got {two}{_notes(pair.right)}"
-            )
+                return [f"{head}both {self._action(pair.left)}"]
+            return [
+                f"{head}both {describe_action(pair.left)}",
+                f"{room}  {self._left} got {one}{_notes(pair.left)}",
+                f"{room}  {self._right} got {two}{_notes(pair.right)}",
+            ]
         if pair.left.effect is None:
             field = Difference("", "changed", pair.left.arguments, pair.right.arguments)
             one, two = around(field, self._width)
             name = pair.left.tool
-            return f"{head}{self._left} {name} {one}\n{room}{self._right} {name} {two}"
-        return (
-            f"{head}{self._left} {self._action(pair.left)}\n"
-            f"{room}{self._right} {self._action(pair.right)}{self._hidden(pair, room)}"
-        )
+            return [f"{head}{self._left} {name} {one}", f"{room}{self._right} {name} {two}"]
+        return [
+            f"{head}{self._left} {self._action(pair.left)}",
+            f"{room}{self._right} {self._action(pair.right)}",
+            *(f"{room}  {line}" for line in self._hidden(pair)),
+        ]
 
-    def _hidden(self, pair: Pair, room: str) -> str:
+    def _hidden(self, pair: Pair) -> list[str]:
         """Write the fields that differ, where the calls had to be shortened."""
         if self._values or "…" not in describe_action(pair.left) + describe_action(pair.right):
-            return ""
+            return []
         fields = next((d.fields for d in pair.divergences if d.kind == "changed_arguments"), ())
         told = [describe_fields([field], self._left, self._right) for field in fields[:3]]
-        told += [f"and {counted(len(fields) - 3, 'more field')}"] * (len(fields) > 3)
-        return "".join(f"\n{room}  {line}" for line in told)
+        return told + [f"and {counted(len(fields) - 3, 'more field')}"] * (len(fields) > 3)
 
     def _divergence(self, number: int, found: Divergence) -> Iterator[str]:
         yield f"  {number:>2}. [{found.harm.words}] {found.explanation}"

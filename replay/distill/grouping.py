@@ -25,6 +25,7 @@ from tracekit.errors import CaseError, DistillError, TracekitError
 from tracekit.numerals import counted
 from tracekit.store import Store
 from tracekit.trajectory import Trajectory
+from tracekit.visible import text_of
 
 FORMAT = "tracekit/distill-many/v1"
 Step = Callable[[str, int, int], None]
@@ -115,7 +116,7 @@ class Grouped:
             lines += ["", f"no case for {counted(len(self.undecided), 'run')}:"]
             lines += [f"  {run_id}  {why}" for run_id, why in self.undecided.items()]
         lines += [f"note     {remark}" for remark in self.remarks]
-        return "\n".join(lines)
+        return text_of(lines)
 
 
 def _case_lines(group: Group) -> list[str]:

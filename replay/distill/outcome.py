@@ -8,6 +8,7 @@ from typing import Any
 
 from replay.case import Case
 from tracekit.numerals import counted
+from tracekit.visible import text_of
 
 FORMAT = "tracekit/distill/v1"
 TERMINATED = "it was asked to terminate"
@@ -107,7 +108,7 @@ class DistillResult:
         ]
         if self.path is not None:
             lines += [f"case     {self.path}", "", f"pytest {self.path} --planner {self.planner}"]
-        return "\n".join(lines)
+        return text_of(lines)
 
     def _minimal(self) -> str:
         if self.minimal:

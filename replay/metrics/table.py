@@ -12,6 +12,7 @@ from replay.metrics.attempts import Attempts
 from replay.metrics.model import Bucket, Measure
 from replay.stats import Interval
 from tracekit.canonical import JsonValue
+from tracekit.visible import text_of
 
 FORMAT = "tracekit/metrics/v1"
 _MOST_NAMED = 3
@@ -75,7 +76,7 @@ class Metrics:
 
     def as_text(self, *, seed: int = 0) -> str:
         """Write the metrics as tables."""
-        return "\n".join(self._lines(seed))
+        return text_of(self._lines(seed))
 
     def _lines(self, seed: int) -> Iterator[str]:
         count = len(self.whole.runs)
@@ -93,10 +94,12 @@ class Metrics:
             yield ""
             yield from self.attempts.lines(seed=seed)
         for bucket in self.buckets:
-            yield f"\n{self.by} {bucket.name}, runs: {len(bucket.runs)}"
+            yield ""
+            yield f"{self.by} {bucket.name}, runs: {len(bucket.runs)}"
             yield from _table(bucket, seed)
         if self.missing:
-            yield "\nn/a"
+            yield ""
+            yield "n/a"
             width = max(map(len, self.missing))
             yield from (f"  {name.ljust(width)}  {why}" for name, why in self.missing.items())
 

@@ -13,6 +13,7 @@ from replay.diff import Comparison
 from replay.diff.explain import describe_action, shorten
 from replay.diff.model import Divergence, Harm
 from tracekit.numerals import counted
+from tracekit.visible import shown_line
 
 _MOST = 10
 """Causes beside the writes that are listed; the page holds all."""
@@ -97,7 +98,7 @@ def _first(found: Comparison, first: Divergence) -> Iterator[str]:
 
 def code(text: str) -> str:
     """Write a text as code on one line, also where it holds backticks or bars itself."""
-    line = " ".join(text.split()).replace("|", "\\|")
+    line = shown_line(" ".join(text.split())).replace("|", "\\|")
     longest = max((len(run) for run in _runs(line)), default=0)
     fence = "`" * (longest + 1)
     room = " " if longest else ""

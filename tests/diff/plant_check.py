@@ -148,6 +148,8 @@ def _seen(first: Divergence, run: Trajectory) -> list[str]:
         if calls := run.decisions[before - 2].calls:
             wanted = [call.observation.digest_form for call in calls]
             break
+    else:
+        wanted += [m.content for m in run.messages if m.role == "user" and m.before_decision <= 1]
     seen = [action.observation for action in first.seen]
     return [] if seen == wanted else [f"seen {seen}, wanted {wanted}"]
 

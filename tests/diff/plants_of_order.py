@@ -24,6 +24,7 @@ from tests.diff.planting import (
     is_write,
     leaves,
     one,
+    presence_harm,
     sites,
     with_calls,
 )
@@ -112,8 +113,9 @@ def _moved(run: Trajectory, first: Site, second: Site) -> Planted:
     """One of the two is called moved; which one nobody can tell."""
     pair = call_at(run, first), call_at(run, second)
     harm = "write" if any(is_write(call) for call in pair) else "order"
-    there = one("reordered", harm, pair[0].tool, first[0], second[0])
-    back = one("reordered", harm, pair[1].tool, second[0], first[0])
+    harms = [presence_harm(call) if is_write(call) else harm for call in pair]
+    there = one("reordered", harms[0], pair[0].tool, first[0], second[0])
+    back = one("reordered", harms[1], pair[1].tool, second[0], first[0])
     ends: set[Place] = {first[0], second[0]}
     return Planted(
         run,

@@ -149,7 +149,9 @@ def main() -> None:
     _ready_streams()
     stranger = strange_package()
     if stranger is not None:
-        click.echo(f"Error: {stranger}", err=True)
+        from tracekit.cli.options import tell_error
+
+        tell_error(stranger)
         sys.exit(2)
 
 

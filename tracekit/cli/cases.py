@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracekit.cli.options import FINDING, MISUSE, NOTHING, explained, json_option
+from tracekit.cli.options import FINDING, MISUSE, NOTHING, explained, json_option, tell_error
+from tracekit.cli.text import tell, tell_report
 from tracekit.errors import CaseError, TracekitError, UsageError
 
 if TYPE_CHECKING:
@@ -84,14 +85,14 @@ def run(
         bad += not result.passed
         lines.append({"file": str(path), **result.as_dict()})
         if not as_json:
-            click.echo(_told(result, path))
+            tell_report(_told(result, path))
     for path, error in broken:
         lines.append({"file": str(path), "error": error.message})
         _complain(path, error)
     if as_json:
         click.echo(json_report({"format": "tracekit/case-run/v1", "results": list(lines)}))
     elif len(files) > 1:
-        click.echo(_summary(len(files) - bad - len(broken), bad, len(broken)))
+        tell(_summary(len(files) - bad - len(broken), bad, len(broken)))
     raise SystemExit(MISUSE if broken else FINDING if bad else NOTHING)
 
 
@@ -161,7 +162,7 @@ def show(file: str, full: bool, as_json: bool) -> None:
     from tracekit.cli.text import json_report
 
     read = read_case(file)
-    click.echo(
+    tell_report(
         json_report(read.as_data()) if as_json else describe_case(read, path=file, full=full)
     )
 
@@ -207,7 +208,7 @@ def lint(paths: tuple[str, ...], stale: bool, as_json: bool) -> None:
         click.echo(json_report({"format": "tracekit/case-lint/v1", "findings": listed}))
     else:
         for path, text in found:
-            click.echo(f"{path}: {text}")
+            tell(f"{path}: {text}")
     for path, error in broken:
         _complain(path, error)
     raise SystemExit(MISUSE if broken else FINDING if found else NOTHING)
@@ -273,4 +274,4 @@ def _read(
 
 def _complain(path: Path, error: TracekitError) -> None:
     place = "" if isinstance(error, CaseError) else f"{path}: "
-    click.echo(f"Error: {place}{error}", err=True)
+    tell_error(f"{place}{error}")

@@ -21,6 +21,7 @@ from tracekit.cli.options import (
     warn_of_damage,
 )
 from tracekit.cli.reporting import check_reports, report_options, write_reports
+from tracekit.cli.text import tell_report
 from tracekit.errors import UsageError
 
 
@@ -105,7 +106,7 @@ def diff(
     names = names_for(left, right)
     found = compare(left, right, left_name=old_name or names[0], right_name=new_name or names[1])
     text = json_report(found.as_dict()) if as_json else found.as_text(values=full)
-    click.echo(text)
+    tell_report(text)
     write_reports(found, html=html, markdown=markdown, junit=junit)
     warn_of_damage(opened)
     if accept:

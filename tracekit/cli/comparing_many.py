@@ -19,6 +19,7 @@ from tracekit.cli.options import (
     option_group,
     warn_of_damage,
 )
+from tracekit.cli.text import tell
 from tracekit.errors import UsageError
 from tracekit.numerals import counted
 
@@ -135,7 +136,7 @@ def accept_runs(run_ids: Sequence[str], store: Store, references: References) ->
     rows = [row for row in store.runs(RunQuery()) if row.run_id in wanted]
     files = references.accept(candidates(store, rows))
     what = counted(len(files), "trajectory", plural="trajectories")
-    click.echo(f"accepted {what} in {references.folder}", err=True)
+    tell(f"accepted {what} in {references.folder}", err=True)
 
 
 def _tell(found: ManyComparison, *, as_json: bool) -> None:
@@ -147,22 +148,19 @@ def _tell(found: ManyComparison, *, as_json: bool) -> None:
         rest_lines,
     )
     from tracekit.cli.listing import print_table
-    from tracekit.cli.text import json_report, visible
+    from tracekit.cli.text import json_report
 
     if as_json:
         click.echo(json_report(found.as_dict()))
         return
-    for line in head_lines(found):
-        click.echo(visible(line))
+    tell(*head_lines(found))
     groups, rows, rest = list(group_lines(found)), case_rows(found), list(rest_lines(found))
     if groups:
         click.echo()
-    for line in groups:
-        click.echo(visible(line))
+    tell(*groups)
     if rows:
         click.echo()
         print_table(CASE_COLUMNS, rows)
     if rest:
         click.echo()
-    for line in rest:
-        click.echo(visible(line))
+    tell(*rest)

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from tracekit.cli.options import FINDING, NOTHING, explained, json_option, warn_of_damage
+from tracekit.cli.text import tell
 from tracekit.numerals import counted
 
 
@@ -49,7 +50,7 @@ def convert(src: str, dst: str, as_json: bool) -> None:
     if as_json:
         click.echo(json_report({"runs": done.runs, "events": done.events, "values": done.blobs}))
     else:
-        click.echo(
+        tell(
             f"{dst} holds all of {src}: {counted(done.runs, 'run')},"
             f" {counted(done.events, 'event')}, {counted(done.blobs, 'value')}"
         )

@@ -18,10 +18,12 @@ from tracekit.cli.options import (
     json_option,
     open_for_reading,
     store_option,
+    tell_error,
     warn_of_damage,
 )
 from tracekit.cli.replay_options import env_option, variable
 from tracekit.cli.selecting import query_of, selection_options
+from tracekit.cli.text import tell_over, tell_report
 from tracekit.errors import UsageError
 from tracekit.numerals import counted
 
@@ -144,11 +146,11 @@ def distill(
                     if run_id is not None
                     else _many(query, planner, fixed, opened, options, shown)
                 )
-            click.echo(json_report(told.as_dict()) if as_json else told.as_text())
+            tell_report(json_report(told.as_dict()) if as_json else told.as_text())
             warn_of_damage(opened)
     except (KeyboardInterrupt, SystemExit):
         said = _broken_off(told, out, chosen["resume"], many=run_id is None)
-        click.echo(f"Error: {said}", err=True)
+        tell_error(said)
         raise
     raise SystemExit(TERMINATED if told.terminated else NOTHING if complete else MISUSE)
 
@@ -258,7 +260,7 @@ class _Progress:
 
     def _line(self, text: str) -> None:
         if self._shown:
-            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+            tell_over(text)
 
 
 def _options(

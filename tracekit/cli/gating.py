@@ -115,12 +115,11 @@ def _write(report: GateReport, *, junit: str | None, markdown: str | None) -> No
 def _tell(report: GateReport, *, as_json: bool) -> None:
     from replay.gates.telling import COLUMNS, head_lines, rows_of
     from tracekit.cli.listing import print_table
-    from tracekit.cli.text import json_report, visible
+    from tracekit.cli.text import json_report, tell
 
     if as_json:
         click.echo(json_report(report.as_dict()))
         return
-    for line in head_lines(report):
-        click.echo(visible(line))
+    tell(*head_lines(report))
     click.echo()
     print_table(COLUMNS, rows_of(report))

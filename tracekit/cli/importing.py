@@ -7,6 +7,7 @@ import sys
 import click
 
 from tracekit.cli.options import MISUSE, explained, json_option, store_option, tell_error
+from tracekit.cli.text import tell_report
 
 
 @click.command(name="import")
@@ -53,7 +54,7 @@ def import_(
     opened = intake.open_target(store, key_id)
     with intake.progress(shown=sys.stderr.isatty()) as progress:
         summary = import_paths(paths, opened, options, progress=progress)
-    click.echo(intake.as_json(summary) if as_json else intake.as_text(summary, store))
+    tell_report(intake.as_json(summary) if as_json else intake.as_text(summary, store))
     for path, reason in summary.rejected:
         tell_error(f"{path}: {reason}")
     if summary.rejected:

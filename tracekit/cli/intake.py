@@ -13,6 +13,7 @@ from tracekit.numerals import counted
 from tracekit.redact import KeyedTagger, Redactor, load_key
 from tracekit.settings import redaction_rules
 from tracekit.store import Store, open_store
+from tracekit.visible import text_of
 
 _LISTED = 5
 
@@ -70,7 +71,7 @@ def as_text(summary: ImportSummary, store: str) -> str:
         lines.append(f"passed over {counted(summary.skipped_known, 'run')} already there")
     lines += _listed("files that are no trace", summary.files_not_recognised)
     lines += _listed("files whose run has the id of another one", summary.conflicts)
-    return "\n".join(lines)
+    return text_of(lines)
 
 
 def _listed(what: str, entries: list[tuple[str, str]]) -> list[str]:

@@ -14,6 +14,7 @@ from tracekit.cli.options import (
     store_option,
     tell_error,
 )
+from tracekit.cli.text import tell
 from tracekit.numerals import counted
 
 
@@ -31,15 +32,14 @@ def verify(store: str, as_json: bool) -> None:
     \b
         tracekit verify --store .tracekit
     """
-    from tracekit.cli.text import json_report, visible
+    from tracekit.cli.text import json_report
 
     report = open_for_reading(store).verify()
     if as_json:
         click.echo(json_report(report.as_dict()))
     else:
-        for finding in report.findings:
-            click.echo(visible(finding))
-        click.echo(
+        tell(*report.findings)
+        tell(
             f"{'sound' if report.sound else counted(len(report.findings), 'finding')}:"
             f" {counted(report.runs, 'run')}, {counted(report.events, 'event')},"
             f" {counted(report.blobs, 'value')},"
@@ -80,7 +80,7 @@ def compact(store: str, as_json: bool) -> None:
             )
         )
     else:
-        click.echo(
+        tell(
             f"{done.batches_before} batches are now {done.batches_after};"
             f" {counted(done.removed_files, 'file')} removed"
         )
@@ -109,15 +109,14 @@ def doctor(store: str, as_json: bool) -> None:
     from pathlib import Path
 
     from tracekit.cli.doctor import diagnose
-    from tracekit.cli.text import json_report, visible
+    from tracekit.cli.text import json_report
 
     told = diagnose(Path(store))
     if as_json:
         click.echo(json_report(told.as_dict()))
     else:
         for name, text in told.as_lines():
-            line = f"{name:<14}{visible(text)}"
-            click.echo(click.style(line, fg="red") if name == "finding" else line)
+            tell(f"{name:<14}{text}", fg="red" if name == "finding" else None)
     if told.unreadable is not None:
         raise told.unreadable
     raise SystemExit(FINDING if told.findings else NOTHING)

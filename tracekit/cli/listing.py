@@ -13,8 +13,6 @@ from dataclasses import asdict
 from datetime import date, datetime, time
 from typing import Any
 
-import click
-
 from tracekit.canonical import JsonValue, json_text, parse_json
 from tracekit.cli.text import (
     duration_text,
@@ -22,7 +20,7 @@ from tracekit.cli.text import (
     moment_text,
     plain_table,
     rich_table,
-    visible,
+    tell,
 )
 from tracekit.events import RunRow
 from tracekit.store import SqlResult
@@ -59,8 +57,8 @@ def print_runs(rows: Sequence[RunRow]) -> None:
             rest[-1],
         ]
         colour = {"error": "red", "open": "yellow"}.get(row.status)
-        click.secho(visible(run_id), bold=True, fg=colour)
-        click.echo("  " + visible(" · ".join(part for part in shown if part)))
+        tell(run_id, bold=True, fg=colour)
+        tell("  " + " · ".join(part for part in shown if part))
 
 
 def run_cells(rows: Iterable[RunRow]) -> list[list[str]]:

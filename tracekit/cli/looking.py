@@ -15,6 +15,7 @@ from tracekit.cli.options import (
     warn_of_damage,
 )
 from tracekit.cli.selecting import query_of, selection_options
+from tracekit.cli.text import tell, tell_drawn
 
 
 @click.command()
@@ -40,7 +41,7 @@ def runs(store: str, as_json: bool, **chosen: Any) -> None:
     if as_json:
         click.echo(listing.runs_json(rows))
     elif not rows:
-        click.echo("no runs" if query == RunQuery(limit=query.limit) else "no runs match", err=True)
+        tell("no runs" if query == RunQuery(limit=query.limit) else "no runs match", err=True)
     else:
         listing.print_runs(rows)
     warn_of_damage(opened)
@@ -72,8 +73,7 @@ def show(run: str, full: bool, store: str, as_json: bool) -> None:
     if as_json:
         click.echo(view.as_json())
     else:
-        for line in tree.lines(view, full=full, width=tree.terminal_width()):
-            click.echo(line)
+        tell_drawn(tree.lines(view, full=full, width=tree.terminal_width()))
     warn_of_damage(opened)
 
 
@@ -97,7 +97,7 @@ def sql(query: str, as_csv: bool, store: str, as_json: bool) -> None:
                       JOIN payloads p ON p.digest = e.observation_blob LIMIT 5"
     """
     from tracekit.cli import listing
-    from tracekit.cli.text import visible
+    from tracekit.cli.text import tell_csv
     from tracekit.errors import UsageError
 
     if as_csv and as_json:
@@ -107,8 +107,7 @@ def sql(query: str, as_csv: bool, store: str, as_json: bool) -> None:
     if as_json:
         click.echo(listing.sql_json(result))
     elif as_csv:
-        text = listing.sql_csv(result)
-        click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
+        tell_csv(listing.sql_csv(result))
     else:
         listing.print_table(result.columns, listing.sql_cells(result))
     warn_of_damage(opened)

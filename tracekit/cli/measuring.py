@@ -18,6 +18,7 @@ from tracekit.cli.options import (
     tell_error,
     warn_of_damage,
 )
+from tracekit.cli.text import tell_report
 from tracekit.errors import RunNotFound, TracekitError, UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def metrics(
     from replay.comparing import Selection
     from replay.comparing.selection import choose_all
     from replay.metrics import measure, sum_runs
-    from tracekit.cli.text import json_report, visible
+    from tracekit.cli.text import json_report
 
     opened = open_for_reading(store)
     reference = read_gold(opened, gold)
@@ -77,7 +78,7 @@ def metrics(
     if not rows:
         raise UsageError("no run is meant", hint=f"{SELECT_HELP}; list runs with: tracekit runs")
     found = sum_runs([measure(run, gold=reference) for run in _read(opened, rows)], by=by)
-    click.echo(json_report(found.as_dict()) if as_json else visible(found.as_text()))
+    tell_report(json_report(found.as_dict()) if as_json else found.as_text())
     warn_of_damage(opened)
 
 

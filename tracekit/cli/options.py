@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from tracekit.cli.text import visible
+from tracekit.cli.text import tell
 from tracekit.errors import TracekitError
 from tracekit.store import Store, open_store
 
@@ -131,7 +131,9 @@ def _explain(text: str) -> None:
 
 def tell_error(text: str) -> None:
     """Say on stderr what could not be done."""
-    click.echo(f"Error: {visible(text)}", err=True)
+    first, *rest = f"Error: {text}".split("\n")
+    # what else it says is set in, so that no text from a trace can look like a line of ours
+    tell(first, *(line if line.startswith("  ") else f"  {line}" for line in rest), err=True)
 
 
 def _drop_output() -> None:
@@ -152,8 +154,8 @@ def warn_of_damage(store: Store) -> None:
     problems = store.problems
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        click.echo(
-            f"Warning: {visible(str(problems[0]))}{more}; the rest was read. See: tracekit doctor"
+        tell(
+            f"Warning: {problems[0]}{more}; the rest was read. See: tracekit doctor"
             f" --store {store.path}",
             err=True,
         )

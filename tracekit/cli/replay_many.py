@@ -22,6 +22,7 @@ from tracekit.cli.options import (
     warn_of_damage,
 )
 from tracekit.cli.selecting import query_of, selection_options
+from tracekit.cli.text import tell
 from tracekit.errors import UsageError
 from tracekit.numerals import counted
 
@@ -121,13 +122,12 @@ def replay_chosen(
 def _tell(result: ManyResult, *, as_json: bool) -> None:
     from replay.many.telling import COLUMNS, head_lines, rest_line, rows_to_look_at, unseen_lines
     from tracekit.cli.listing import print_table
-    from tracekit.cli.text import json_report, visible
+    from tracekit.cli.text import json_report
 
     if as_json:
         click.echo(json_report(result.as_dict()))
         return
-    for line in (*head_lines(result), *unseen_lines(result)):
-        click.echo(visible(line))
+    tell(*(*head_lines(result), *unseen_lines(result)))
     rows = rows_to_look_at(result)
     if not rows:
         return
@@ -137,12 +137,12 @@ def _tell(result: ManyResult, *, as_json: bool) -> None:
         print_table(COLUMNS, rows)
     else:
         for verdict, run_id, divergence, why, closer in rows:
-            click.secho(visible(f"{verdict}  {run_id}"), bold=True)
+            tell(f"{verdict}  {run_id}", bold=True)
             for line in dict.fromkeys(part for part in (why, divergence) if part != "-"):
-                click.echo(visible(f"  {line}"))
-            click.echo(visible(f"  {closer}"))
+                tell(f"  {line}")
+            tell(f"  {closer}")
     if (rest := rest_line(result)) is not None:
-        click.echo(rest)
+        tell(rest)
 
 
 class _Bar(Bar):
@@ -161,7 +161,7 @@ class _Bar(Bar):
         super().__exit__(kind, error, trace)
         if isinstance(error, KeyboardInterrupt | SystemExit):
             runs = f"{counted(self._done, 'run')} {'is' if self._done == 1 else 'are'}"
-            click.echo(f"interrupted; {runs} done: go on with --resume", err=True)
+            tell(f"interrupted; {runs} done: go on with --resume", err=True)
 
     def note(self, outcome: RunOutcome, done: int, total: int) -> None:
         """Take note of one more run."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracekit.cli.options import FINDING, MISUSE, NOTHING, option_group
+from tracekit.cli.text import tell_report
 
 if TYPE_CHECKING:
     from replay.options import ReplayOptions
@@ -81,11 +82,11 @@ def replay_one(
         from replay.repeats import repeat_run, summarise_repeats
 
         repeated = repeat_run(run_id, planner=planner, times=times, store=store, options=options)
-        click.echo(json_report(repeated.as_dict()) if as_json else summarise_repeats(repeated))
+        tell_report(json_report(repeated.as_dict()) if as_json else summarise_repeats(repeated))
         return EXITS[repeated.verdict.kind]
     from replay.replayer import replay_run
     from replay.summary import summarise
 
     result = replay_run(run_id, planner=planner, store=store, options=options)
-    click.echo(json_report(result.as_dict()) if as_json else summarise(result))
+    tell_report(json_report(result.as_dict()) if as_json else summarise(result))
     return EXITS[result.verdict.kind]

@@ -78,15 +78,14 @@ def prune(
 
 
 def _tell(done: Pruned, *, dry_run: bool) -> None:
-    from tracekit.cli.text import visible
+    from tracekit.cli.text import tell
 
     if dry_run:
-        for run_id in done.runs[:_LISTED]:
-            click.echo(visible(run_id))
+        tell(*done.runs[:_LISTED])
         if len(done.runs) > _LISTED:
-            click.echo(f"… and {len(done.runs) - _LISTED:,} more")
+            tell(f"… and {len(done.runs) - _LISTED:,} more")
     did, about = ("would remove", "about ") if dry_run else ("removed", "")
-    click.echo(
+    tell(
         f"{did} {counted(len(done.runs), 'run')}, {counted(done.events, 'event')},"
         f" {counted(done.values, 'value')}; {about}{counted(done.bytes_freed, 'byte')} freed"
     )
@@ -96,9 +95,9 @@ def _tell(done: Pruned, *, dry_run: bool) -> None:
     ):
         if runs:
             named = ", ".join(runs[:_LISTED]) + (", …" if len(runs) > _LISTED else "")
-            click.echo(visible(f"kept {counted(len(runs), 'run')} {why}: {named}"))
+            tell(f"kept {counted(len(runs), 'run')} {why}: {named}")
     for path in done.set_aside:
-        click.echo(visible(f"{path} holds lines of these runs; look at it, then remove it"))
+        tell(f"{path} holds lines of these runs; look at it, then remove it")
 
 
 @click.command()
@@ -128,7 +127,7 @@ def scan(rules: tuple[str, ...], store: str, as_json: bool) -> None:
         tracekit scan
         tracekit scan --redact badge_number --redact 're:EMP-[0-9]+' --json
     """
-    from tracekit.cli.text import json_report, visible
+    from tracekit.cli.text import json_report, tell
     from tracekit.settings import redaction_rules
     from tracekit.store.scanning import Scan
 
@@ -140,13 +139,13 @@ def scan(rules: tuple[str, ...], store: str, as_json: bool) -> None:
             found.append(leak)
             if not as_json:
                 where = f"run {leak.run_id}, event {leak.event_id}" if leak.run_id else "no run"
-                click.echo(visible(f"{leak.kind}: {where}, {leak.place}"))
+                tell(f"{leak.kind}: {where}, {leak.place}")
     read = {"runs": scanning.runs, "events": scanning.events, "values": scanning.values}
     if as_json:
         leaks: list[JsonValue] = [leak.as_dict() for leak in found]
         click.echo(json_report({"clean": not found, **read, "leaks": leaks}))
     else:
         counts = ", ".join(counted(count, what.removesuffix("s")) for what, count in read.items())
-        click.echo(f"{counted(len(found), 'secret') if found else 'no secret found'} in {counts}")
+        tell(f"{counted(len(found), 'secret') if found else 'no secret found'} in {counts}")
     warn_of_damage(opened)
     raise SystemExit(FINDING if found else NOTHING)

@@ -9,8 +9,10 @@ import click
 
 from tracekit.cli.options import FINDING, MISUSE, NOTHING, explained, json_option, store_option
 from tracekit.cli.replay_options import shadow_options, take_bindings, variable, walls_options
+from tracekit.cli.text import tell_report
 from tracekit.errors import InvalidJson, UsageError
 from tracekit.numerals import counted
+from tracekit.visible import text_of
 
 if TYPE_CHECKING:
     from replay.shadow import ShadowResult
@@ -61,7 +63,7 @@ def shadow(planner: str, given: str, store: str, as_json: bool, **chosen: Any) -
     from tracekit.cli.text import json_report
 
     result = shadow_run(_input(given), planner=planner, store=store, options=_options(**chosen))
-    click.echo(json_report(result.as_dict()) if as_json else _told(result))
+    tell_report(json_report(result.as_dict()) if as_json else _told(result))
     if result.found:
         raise SystemExit(FINDING)
     raise SystemExit(MISUSE if result.stopped else NOTHING)
@@ -127,7 +129,7 @@ def _told(result: ShadowResult) -> str:
         lines.append(f"  ended      {_short(result.stopped)}")
     if result.answer is not None:
         lines.append(f"  answer     {_short(json_text(result.answer))}")
-    return "\n".join(lines)
+    return text_of(lines)
 
 
 def _short(text: str) -> str:

@@ -1,20 +1,24 @@
 """Text for people: times, durations, values cut to fit, tables. Traces are data, never commands.
 
-Whatever a trace holds may end on a terminal, so control characters are shown, not obeyed.
+Whatever a trace holds may end on a terminal, so control characters are shown, not obeyed: what is
+printed goes through ``tell`` and its kin, or is JSON from ``json_report``.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
 
 from tracekit.canonical import JsonValue, json_text
 from tracekit.canonical.text import holds_special_floats
+from tracekit.visible import shown_line, visible
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_KEPT = {"\n", "\t", "\u200d"}  # the joiner makes one sign of several
 
 _OBEYED = re.compile(
     "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -25,17 +29,31 @@ _OBEYED = re.compile(
 _SPECIAL = re.compile(r'"(?:[^"\\]|\\.)*+"|NaN|-?Infinity')
 
 
-def visible(text: str) -> str:
-    """Make control and direction characters visible; line breaks and tabs stay."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_visible(sign) for sign in text)
+def tell(*lines: str, err: bool = False, **style: Any) -> None:
+    """Print lines that may hold text from a trace, each of which stays one line."""
+    for line in lines:
+        click.secho(shown_line(line), err=err, **style)
 
 
-def _visible(sign: str) -> str:
-    if sign in _KEPT or unicodedata.category(sign) not in ("Cc", "Cf", "Cs"):
-        return sign
-    return f"\\x{ord(sign):02x}" if ord(sign) < 256 else f"\\u{ord(sign):04x}"
+def tell_report(text: str) -> None:
+    """Print a report of several lines, made by ``text_of``."""
+    click.echo(visible(text))
+
+
+def tell_over(text: str) -> None:
+    """Write over the line of progress that a terminal shows."""
+    click.echo(f"\r\x1b[K{shown_line(text)}", nl=False, err=True)
+
+
+def tell_csv(text: str) -> None:
+    """Print a table for programs, which is left as it is unless a terminal shows it."""
+    click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
+
+
+def tell_drawn(lines: Iterable[str]) -> None:
+    """Print lines that are styled already, and made visible piece by piece before they were."""
+    for line in lines:
+        click.echo(line)
 
 
 def json_report(value: JsonValue) -> str:

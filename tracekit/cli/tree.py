@@ -15,7 +15,7 @@ from textwrap import wrap
 import click
 
 from tracekit.canonical import JsonValue, parse_json
-from tracekit.cli.text import duration_text, moment_text, one_line, value_text, visible
+from tracekit.cli.text import duration_text, moment_text, one_line, value_text
 from tracekit.cli.values import RunView
 from tracekit.cli.wording import (
     asked_text,
@@ -28,6 +28,7 @@ from tracekit.cli.wording import (
 from tracekit.events import Event
 from tracekit.numerals import counted
 from tracekit.rows import run_row
+from tracekit.visible import shown_line
 
 _INDENT = "  "
 _ANSWER_LINES = 12
@@ -66,9 +67,9 @@ def _head(view: RunView, width: int) -> Iterator[str]:
     when = (
         "no times recorded" if root.ts_start_ns is None else moment_text(root.ts_start_ns) + " UTC"
     )
-    parts = [visible(row.agent or "agent"), status, when]
+    parts = [shown_line(row.agent or "agent"), status, when]
     parts += [duration_text(took)] if took is not None else []
-    yield f"{click.style('run ' + visible(view.run_id), bold=True)} · {' · '.join(parts)}"
+    yield f"{click.style('run ' + shown_line(view.run_id), bold=True)} · {' · '.join(parts)}"
     facts = [
         f"{name} {value}"
         for name, value in (
@@ -88,7 +89,7 @@ def _head(view: RunView, width: int) -> Iterator[str]:
         facts.append("versions " + ", ".join(f"{key}={value}" for key, value in versions.items()))
     facts += [f"#{tag}" for tag in row.tags]
     if facts:
-        yield click.style(visible(" · ".join(facts)), dim=True)
+        yield click.style(shown_line(" · ".join(facts)), dim=True)
     whole = view.whole("argument")
     asked = asked_text(view.value(whole, "argument"))
     if asked:

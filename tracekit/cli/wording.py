@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tracekit.canonical import JsonValue, json_text
-from tracekit.cli.text import arguments_text, value_text, visible
+from tracekit.cli.text import arguments_text, value_text
 from tracekit.decisions import reply_message
 from tracekit.events import Event
 from tracekit.items import chat_request, is_responses_request
 from tracekit.numerals import counted
+from tracekit.visible import shown_line, visible
 
 _DEEPEST = 40
 
@@ -72,7 +73,7 @@ def value_lines(value: JsonValue, *, depth: int = 0) -> list[str]:
     lines: list[str] = []
     for name, item in entries:
         below = value_lines(item, depth=depth + 1)
-        head = f"{visible(str(name))}{mark}"
+        head = f"{shown_line(str(name))}{mark}"
         if mark and (len(below) > 1 or (isinstance(item, dict | list) and item)):
             lines += [head, *("  " + line for line in below)]
         else:
