@@ -12,6 +12,7 @@ from typing import Any
 
 from rapidfuzz import fuzz, process
 
+from replay.faults import OF, Of, PlacedFault
 from replay.matching import Policies
 from replay.tape import Tape
 from replay.workers import Bindings, Kind, Worker
@@ -26,7 +27,7 @@ _ALIKE = 60
 
 
 def check_policies(policies: Policies, tape: Tape) -> None:
-    """Refuse a policy for a tool which the record knows to write, and which no write may have.
+    """Refuse what no write may have for a tool which the record knows to write.
 
     Raises:
         UsageError: there is one.
@@ -38,6 +39,33 @@ def check_policies(policies: Policies, tape: Tape) -> None:
             raise UsageError(
                 f"policy {policy} for {tool}: it is a write in this recording, and a write {why}",
                 hint=f"for example --sandbox {tool}=MOD:OBJ or --simulate {tool}=MOD:OBJ",
+            )
+    for option, tools in (("--ignore", policies.ignores), ("--window", policies.windows)):
+        for tool in tools:
+            if tape.effect(tool) == "write":
+                raise UsageError(
+                    f"{option} {tool}: it is a write in this recording, and of a write every "
+                    "argument counts",
+                    hint="only its declared idempotency_field may differ",
+                )
+
+
+def check_faults(faults: Iterable[PlacedFault], tape: Tape, planner: Mapping[str, Any]) -> None:
+    """Refuse a fault that does not happen to what it is placed at, a tool or a model.
+
+    Raises:
+        UsageError: there is one.
+    """
+    tools = known_tools(tape.trajectory.tools, tape.by_tool, planner)
+    models = {prompt.model_call.name for prompt in tape.prompts}
+    for placed in faults:
+        of: tuple[tuple[Of, set[str]], ...] = (("tool", tools), ("model", models))
+        kinds = [kind for kind, known in of if placed.name in known]
+        if kinds and not any(map(placed.fault.fits, kinds)):
+            raise UsageError(
+                f"fault {placed}: {placed.fault.kind} does not happen to a {kinds[0]}, "
+                f"which {placed.name} is",
+                hint=f"one of {', '.join(OF[kinds[0]])}",
             )
 
 
@@ -98,8 +126,14 @@ def _names(policies: Policies, bindings: Bindings) -> Iterator[tuple[str, str]]:
     yield from (("--window", tool) for tool in policies.windows)
 
 
-def never_met(policies: Policies, calls: Calls) -> tuple[str, ...]:
-    """Name the places of ``--ignore``, ``--window`` and ``--map`` that no call has, as notes."""
+def never_met(policies: Policies, calls: Calls, reads: Collection[str]) -> tuple[str, ...]:
+    """Name the places of ``--ignore``, ``--window`` and ``--map`` that changed nothing, as notes.
+
+    Args:
+        policies: What the user wants.
+        calls: The calls that were recorded, and those that were asked for.
+        reads: The tools of which a call was asked for that reads.
+    """
     wanted = [("--ignore", t, p) for t, places in policies.ignores.items() for p in places]
     wanted += [("--window", t, p) for t, places in policies.windows.items() for p in places]
     for rename in policies.maps:
@@ -109,11 +143,14 @@ def never_met(policies: Policies, calls: Calls) -> tuple[str, ...]:
     if not wanted:
         return ()
     made = list(calls)
-    return tuple(
-        f"{option} {tool}:{place} was in vain: no call of {tool} has that argument"
-        for option, tool, place in wanted
-        if not any(name == tool and _has(arguments, place) for name, arguments in made)
-    )
+    found = []
+    for option, tool, place in wanted:
+        in_vain = f"{option} {tool}:{place} was in vain"
+        if not any(name == tool and _has(arguments, place) for name, arguments in made):
+            found.append(f"{in_vain}: no call of {tool} has that argument")
+        elif option != "--map" and tool not in reads:
+            found.append(f"{in_vain}: it is for reads, and no call of {tool} counts as one")
+    return tuple(found)
 
 
 def _has(arguments: JsonValue, place: str) -> bool:

@@ -26,6 +26,8 @@ Of = Literal["model", "tool"]
 _DAMAGES: tuple[Damage, ...] = get_args(Damage)
 _OF_MODELS = ("timeout", "429", "5xx", "reset", *_DAMAGES)
 _OF_TOOLS = ("timeout", "reset", "error", "refused", "empty")
+OF: Mapping[Of, tuple[str, ...]] = {"model": _OF_MODELS, "tool": _OF_TOOLS}
+"""What can happen to which."""
 _STATUS = re.compile(r"5\d\d")
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
@@ -109,6 +111,10 @@ class PlacedFault:
     number: int | None = None
     """Of its calls, from 1; None for every call."""
 
+    def __post_init__(self) -> None:
+        if 0 in (self.request, self.number):
+            raise UsageError(f"fault {self}: steps are counted from 1", hint="write 1=timeout")
+
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read ``3=timeout``, ``search#2=error:down`` or ``search=empty``.
@@ -133,7 +139,8 @@ class PlacedFault:
         return cls(fault, name=step)
 
     def __str__(self) -> str:
-        step = str(self.request or self.name) + (f"#{self.number}" if self.number else "")
+        step = self.name if self.request is None else str(self.request)
+        step += "" if self.number is None else f"#{self.number}"
         return f"{step}={self.fault}"
 
 

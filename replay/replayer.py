@@ -16,7 +16,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from replay.aimed import check_live, check_names, check_policies, known_tools, never_met
+from replay.aimed import (
+    check_faults,
+    check_live,
+    check_names,
+    check_policies,
+    known_tools,
+    never_met,
+)
 from replay.answering import Span
 from replay.baseline import recorded_planner
 from replay.doing import Doing
@@ -193,8 +200,10 @@ class Replayer:
 
     def _never_met(self, played: _Play) -> tuple[str, ...]:
         recorded = ((call.call.tool, call.arguments) for call in played.player.tape.calls)
-        asked = ((step.name, step.arguments) for step in played.done.answered)
-        return never_met(self._policies, chain(recorded, asked))
+        steps = [step for step in played.done.answered if step.kind == "call"]
+        asked = ((step.name, step.arguments) for step in steps)
+        reads = {step.name for step in steps if step.effect in ("pure", "read")}
+        return never_met(self._policies, chain(recorded, asked), reads)
 
     def _baseline_of(self, recorded: Trajectory) -> Replayer | None:
         """The old planner of a run; where the record is to say which, each is kept once opened."""
@@ -234,6 +243,7 @@ class Replayer:
         played, overrides = overridden(recorded, self.options.overrides)
         tape = Tape.of(played)
         check_policies(self._policies, tape)
+        check_faults(self.options.faults, tape, ready.planner)
         player = Player(tape, self._policies)
         scribe = self._scribe(recorded, sink)
         doing = Doing(

@@ -9,15 +9,17 @@ import pytest
 
 import tracekit
 from replay import ReplayOptions, replay_run
-from replay.aimed import check_names, check_policies, never_met
+from replay.aimed import check_faults, check_names, check_policies, never_met
+from replay.faults import PlacedFault
 from replay.isolation import Limits
 from replay.matching import ArgumentMap, Policies
 from replay.planner import load
 from replay.tape import Tape
 from replay.workers import Bindings
-from tests.replay.tape_kit import call, record
+from tests.replay.tape_kit import call, record, seen
 from tracekit.canonical import JsonValue
 from tracekit.errors import PlannerNotFound, UsageError
+from tracekit.trajectory import ModelCall
 
 KNOWN = {"search", "refund", "find_order"}
 
@@ -67,6 +69,38 @@ def test_a_policy_that_no_write_may_have_is_refused_where_the_effect_is_known(po
         check_policies(Policies(unmatched={"refund": policy}), tape)
 
 
+def test_an_argument_of_a_write_cannot_be_left_out_and_that_is_told() -> None:
+    tape = Tape.of(record(call("refund", "write", amount=1), call("put", "unknown", at=1)))
+    for policies in (
+        Policies(ignores={"refund": ("/amount",)}),
+        Policies(windows={"refund": {"/at": 1.0}}),
+    ):
+        with pytest.raises(UsageError, match="of a write every argument counts"):
+            check_policies(policies, tape)
+    undeclared = Policies(ignores={"put": ("/at",)})
+    check_policies(undeclared, tape)  # what the new code declares replaces nothing
+    calls: list[tuple[str, JsonValue]] = [("put", {"at": 1})]
+    assert never_met(undeclared, calls, {"put"}) == ()
+    assert never_met(undeclared, calls, ()) == (
+        "--ignore put:/at was in vain: it is for reads, and no call of put counts as one",
+    )
+
+
+def test_a_fault_is_refused_at_what_it_does_not_happen_to() -> None:
+    asked = ModelCall("m1", "", {"prompt": "hi"}, None, seen("hello"), name="plan")
+    tape = Tape.of(record(call("put", "write"), prompts=[asked]))
+
+    def check(*faults: str) -> None:
+        check_faults(map(PlacedFault.parse, faults), tape, {"declared": {"tools": {"look": ""}}})
+
+    check("put=timeout", "plan=429", "plan#2=503", "other=429", "1=429", "look#1=error:x")
+    for fault in ("put=429", "put#1=truncated", "look=503"):
+        with pytest.raises(UsageError, match=r"does not happen to a tool, which (put|look) is"):
+            check(fault)
+    with pytest.raises(UsageError, match="does not happen to a model, which plan is"):
+        check("plan=refused")
+
+
 def test_a_place_that_is_no_pointer_is_refused() -> None:
     with pytest.raises(UsageError, match="'q' is no JSON pointer"):
         Policies(ignores={"search": ("q",)})
@@ -83,7 +117,7 @@ def test_a_place_that_no_call_has_is_noted() -> None:
         ("search", {"when": 1}),
         ("refund", {}),
     ]
-    assert never_met(policies, calls) == (
+    assert never_met(policies, calls, {"search"}) == (
         "--ignore search:/tiem was in vain: no call of search has that argument",
         "--window refund:/at was in vain: no call of refund has that argument",
     )

@@ -201,6 +201,8 @@ def test_faults_are_for_planners_that_drive(store: Path) -> None:
         ("1=exploded", "fault 'exploded' is not known"),
         ("1=error:x", "error does not happen to a model"),
         ("1=429:soon", "time 'soon' is not understood"),
+        ("0=timeout", "fault 0=timeout: steps are counted from 1"),
+        ("search#0=timeout", "fault search#0=timeout: steps are counted from 1"),
     ],
 )
 def test_a_fault_that_is_none_is_refused_with_what_there_is(text: str, said: str) -> None:
