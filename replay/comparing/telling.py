@@ -42,13 +42,18 @@ def group_lines(found: ManyComparison) -> Iterator[str]:
 
 
 def _group(group: Group, found: ManyComparison) -> Iterator[str]:
-    pairs, cases = counted(len(group.outcomes), "pair"), counted(len(group.cases), "task")
-    yield f"  {group.worst.name.lower():<12}  {group.name}: {pairs}, {cases}"
+    yield f"  {group.worst.name.lower():<12}  {group_title(group)}"
     example = group.outcomes[0]
     assert example.first is not None  # that is what it is grouped by
     yield f"      {example.first.explanation}"
     where = f" --store {found.store}"
     yield f"      tracekit diff {example.nearest} {example.candidate}{where}"
+
+
+def group_title(group: Group) -> str:
+    """Say how the pairs of a group part, and how many they are."""
+    pairs, cases = counted(len(group.outcomes), "pair"), counted(len(group.cases), "task")
+    return f"{group.name}: {pairs}, {cases}"
 
 
 def case_rows(found: ManyComparison) -> list[list[str]]:

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
@@ -279,6 +280,27 @@ def test_the_command_names_what_changed_and_exits_with_1(store: Store) -> None:
     assert result.stderr == ""
 
 
+def test_junit_and_markdown_of_many_runs_tell_of_every_pair_and_every_run_left_over(
+    store: Store, tmp_path: Path
+) -> None:
+    junit, markdown = tmp_path / "d.xml", tmp_path / "d.md"
+    result = _diff(store, *SIDES, "--junit", str(junit), "--markdown", str(markdown))
+    assert result.exit_code == 1
+
+    root = next(ElementTree.parse(junit).iter("testsuite"))
+    assert [root.get(name) for name in ("tests", "failures", "errors")] == ["3", "1", "1"]
+    tags = {case.get("name"): [part.tag for part in case] for case in root}
+    assert tags == {
+        "old-other new-other": ["failure"],
+        "old-same new-same": [],
+        "old-alone of the baseline": ["error"],
+    }
+    said = markdown.read_text(encoding="utf-8")
+    assert said.startswith("### tracekit diff: DIFFERENT  2 pairs")
+    assert "`changed arguments search /query: 1 pair, 1 task` | `old-other new-other`" in said
+    assert "- `old-alone: the candidate has no run of T-alone`" in said
+
+
 def test_all_the_same_exits_with_0_and_a_run_left_over_with_2(store: Store) -> None:
     codes = [
         _diff(store, "--baseline", "old-same", "--candidate", candidate).exit_code
@@ -295,6 +317,7 @@ def test_all_the_same_exits_with_0_and_a_run_left_over_with_2(store: Store) -> N
         (("old-same",), "two runs are needed"),
         (("old-same", "new-same", *SIDES), "--baseline or --candidate is given too"),
         ((*SIDES, "--full"), "are for two runs that are named"),
+        ((*SIDES, "--html", "d.html"), "--html is for two runs that are named"),
         (("old-same", "new-same", "--jobs", "2"), "--jobs and --references are for many runs"),
         (("--baseline", "tag=none", "--candidate", "tag=v7"), "no runs match the baseline"),
         (("--baseline", "since=never", "--candidate", "tag=v7"), "'never' is no time"),

@@ -84,10 +84,15 @@ def diff(
             raise UsageError("runs are named, and --baseline or --candidate is given too")
         if old_name or new_name or full:
             raise UsageError("--old-name, --new-name and --full are for two runs that are named")
+        if html is not None:
+            raise UsageError(
+                "--html is for two runs that are named",
+                hint="of many, --markdown and --junit are written; a page shows one pair",
+            )
         raise SystemExit(
             compare_selected(
                 baseline, candidate, store=store, references=references, jobs=jobs,
-                accept=accept, as_json=as_json,
+                accept=accept, as_json=as_json, markdown=markdown, junit=junit,
             )
         )  # fmt: skip
     if old is None or new is None:

@@ -19,6 +19,7 @@ from tracekit.cli.options import (
     option_group,
     warn_of_damage,
 )
+from tracekit.cli.reporting import write_reports_of_many
 from tracekit.cli.text import tell
 from tracekit.errors import UsageError
 from tracekit.numerals import counted
@@ -107,6 +108,8 @@ def compare_selected(
     jobs: int | None,
     accept: bool,
     as_json: bool,
+    markdown: str | None,
+    junit: str | None,
 ) -> int:
     """Compare two selections, tell what they came to, and give the code to exit with."""
     from replay.comparing import compare_many
@@ -117,6 +120,7 @@ def compare_selected(
     with Bar("comparing") as bar:
         found = compare_many(*sides, store=opened, references=kept, jobs=jobs, progress=bar.advance)
     _tell(found, as_json=as_json)
+    write_reports_of_many(found, markdown=markdown, junit=junit)
     warn_of_damage(opened)
     if accept:
         differing = [one.candidate for one in found.outcomes if one.verdict == "different"]

@@ -11,6 +11,7 @@ from tracekit.cli.options import option_group
 from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
+    from replay.comparing import ManyComparison
     from replay.diff import Comparison
 
 _FILE = click.Path(dir_okay=False)
@@ -50,10 +51,28 @@ def write_reports(
     """
     from replay import report
 
-    for path, write in ((html, report.page), (markdown, report.comment), (junit, report.suite)):
-        if path is None:
-            continue
-        try:
-            Path(path).write_text(write(found), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    for path, make in ((html, report.page), (markdown, report.comment), (junit, report.suite)):
+        if path is not None:
+            _write(path, make(found))
+
+
+def write_reports_of_many(
+    found: ManyComparison, *, markdown: str | None, junit: str | None
+) -> None:
+    """Write a comparison of many runs to the files that are named.
+
+    Raises:
+        UsageError: one cannot be written.
+    """
+    from replay import report
+
+    for path, make in ((markdown, report.comment_on_many), (junit, report.suite_of_many)):
+        if path is not None:
+            _write(path, make(found))
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
