@@ -32,8 +32,9 @@ from replay.case.model import (
     Source,
     json_schema,
 )
-from replay.case.reading import MAX_BYTES, SUFFIX, parse_case, read_case, read_oracles
+from replay.case.reading import SUFFIX, parse_case, read_case, read_oracles
 from replay.case.writing import dump_case, first_line
+from tracekit.textfiles import MAX_BYTES
 
 __all__ = [
     "FORMAT",

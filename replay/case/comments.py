@@ -16,9 +16,10 @@ from pathlib import Path
 import yaml
 
 from replay.case.model import Case
-from replay.case.reading import parse_case, read_text
+from replay.case.reading import parse_case
 from replay.case.writing import dump_case, first_line
 from tracekit.errors import CaseError
+from tracekit.textfiles import read_text
 
 Place = tuple[Hashable, ...]
 """Names and numbers that lead to a part."""

@@ -20,9 +20,9 @@ from replay.case.model import Case
 from replay.case.parts import MISPLACED
 from tracekit.canonical import JsonValue
 from tracekit.errors import CaseError
+from tracekit.textfiles import line_and_column, read_text
 
 SUFFIX = ".case.yaml"
-MAX_BYTES = 4 * 1024 * 1024
 _TAG = "tag:yaml.org,2002:"
 RESOLVERS = (
     (_TAG + "bool", re.compile(r"true|false"), "tf"),
@@ -105,27 +105,6 @@ def read_oracles(path: str | Path) -> Oracles:
     return _parsed(Oracles, read_text(path), str(path), what=what)
 
 
-def read_text(path: str | Path) -> str:
-    """Read the text of a file of ours; a huge one, or one that is no text, is refused.
-
-    Raises:
-        CaseError: it cannot be read.
-    """
-    place = Path(path)
-    try:
-        with place.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise CaseError(f"cannot be read: {error.strerror}", path=str(path)) from error
-    if len(data) > MAX_BYTES:
-        raise CaseError(f"is larger than {MAX_BYTES // 2**20} MiB", path=str(path))
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line, column = _position(data[: error.start].decode("utf-8"))
-        raise CaseError("is not UTF-8 text", path=str(path), line=line, column=column) from None
-
-
 def _parsed(model: type[P], text: str, path: str, *, what: str) -> P:
     data, marks = _Tree(path).read(text)
     if not isinstance(data, dict):
@@ -157,7 +136,7 @@ class _Tree:
                 said, path=self._path, line=mark.line + 1, column=mark.column + 1
             ) from None
         except yaml.reader.ReaderError as error:
-            line, column = _position(text[: error.position])
+            line, column = line_and_column(text, error.position)
             said = f"is no YAML: {error}".splitlines()[0]
             raise CaseError(said, path=self._path, line=line, column=column) from None
         except RecursionError:
@@ -212,11 +191,6 @@ class _Tree:
     def _wrong(self, message: str, node: yaml.Node) -> CaseError:
         line, column = _place(node)
         return CaseError(message, path=self._path, line=line, column=column)
-
-
-def _position(before: str) -> tuple[int, int]:
-    """Line and column of what follows a text."""
-    return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 
 def _place(node: yaml.Node) -> tuple[int, int]:

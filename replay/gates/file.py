@@ -6,8 +6,6 @@ list of those that are, since a gate that is silently not there lets everything 
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,8 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from replay.gates.grammar import NoGate, Rule, parse_rule
-from replay.gates.places import line_and_column, place_of_key, place_of_text
+from replay.gates.places import place_of_key, place_of_text
 from tracekit.errors import CaseError
+from tracekit.textfiles import line_and_column, parse_toml, read_text, shown
 
 Leniency = Literal["fail", "warn", "pass"]
 """What an inconclusive gate comes to: it fails, passes with a warning, or passes."""
@@ -24,8 +23,6 @@ Leniency = Literal["fail", "warn", "pass"]
 _LENIENCIES = ("fail", "warn", "pass")
 _KEYS = ("confidence", "expect_differs", "gates", "inconclusive", "unpaired")
 _GATE_KEYS = ("check", "inconclusive", "name")
-_AT = re.compile(r"\(at line (\d+), column (\d+)\)")
-_MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +62,7 @@ def read_gates(path: str | Path) -> GateFile:
     Raises:
         CaseError: it cannot be read, or is none; with line and column, where there is one.
     """
-    place = Path(path)
-    try:
-        with place.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise CaseError(f"cannot be read: {error.strerror}", path=str(path)) from error
-    if len(data) > _MOST_BYTES:
-        raise CaseError("is larger than a gate file may be (1 MiB)", path=str(path))
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise CaseError("is no UTF-8 text", path=str(path)) from error
-    return parse_gates(text, path=str(path))
+    return parse_gates(read_text(path), path=str(path))
 
 
 def parse_gates(text: str, *, path: str = "gates.toml") -> GateFile:
@@ -86,14 +71,7 @@ def parse_gates(text: str, *, path: str = "gates.toml") -> GateFile:
     Raises:
         CaseError: it is none.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        said = str(error)
-        place = _AT.search(said)
-        line, column = (int(place[1]), int(place[2])) if place else (None, None)
-        message = _AT.sub("", said).strip()
-        raise CaseError(message, path=path, line=line, column=column) from error
+    document = parse_toml(text, path=path)
     return _Reader(text, path).read(document)
 
 
@@ -126,14 +104,16 @@ class _Reader:
             rule = self._rule(entry)
             return Gate(entry, entry, rule, "fail" if rule.safety else lenient)
         if not isinstance(entry, dict):
-            raise self._fault(f"{entry!r} is no gate: a text, or a table with 'check'", "gates")
+            raise self._fault(
+                f"{shown(entry)} is no gate: a text, or a table with 'check'", "gates"
+            )
         self._known(entry, _GATE_KEYS, "a gate")
         check = entry.get("check")
         if not isinstance(check, str):
             raise self._fault("a gate has no 'check', the text that says what must hold", "gates")
         name = entry.get("name", check)
         if not isinstance(name, str) or not name.strip():
-            raise self._fault(f"{name!r} is no name", "name")
+            raise self._fault(f"{shown(name)} is no name", "name")
         rule = self._rule(check)
         own = self._leniency(entry, "inconclusive") if "inconclusive" in entry else lenient
         if rule.safety and own != "fail" and "inconclusive" in entry:
@@ -156,24 +136,28 @@ class _Reader:
                 close = get_close_matches(key, list(keys), n=1)
                 meant = f"; did you mean {close[0]!r}?" if close else "."
                 raise self._fault(
-                    f"{what} has no key {key!r}{meant} It has: {', '.join(keys)}", key
+                    f"{what} has no key {shown(key)}{meant} It has: {', '.join(keys)}", key
                 )
 
     def _leniency(self, table: Mapping[str, Any], key: str) -> Leniency:
         value = table.get(key, "fail")
         if value not in _LENIENCIES:
-            raise self._fault(f"{key} is one of {', '.join(_LENIENCIES)}, not {value!r}", key)
+            raise self._fault(f"{key} is one of {', '.join(_LENIENCIES)}, not {shown(value)}", key)
         return cast(Leniency, value)
 
     def _confidence(self, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0.5 <= value < 1:
-            raise self._fault(f"confidence is from 0.5 to below 1, not {value!r}", "confidence")
+            raise self._fault(
+                f"confidence is from 0.5 to below 1, not {shown(value)}", "confidence"
+            )
         return float(value)
 
     def _names(self, value: object) -> tuple[str, ...]:
         if isinstance(value, list) and all(isinstance(name, str) for name in value):
             return tuple(value)
-        raise self._fault(f"expect_differs is a list of names, not {value!r}", "expect_differs")
+        raise self._fault(
+            f"expect_differs is a list of names, not {shown(value)}", "expect_differs"
+        )
 
     def _fault(self, message: str, key: str, *, after: int | None = None) -> CaseError:
         return self._at(message, place_of_key(self.text, key, after=after or 0))

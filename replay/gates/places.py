@@ -21,12 +21,6 @@ _STRINGS = re.compile(
 _SIGN = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|x[0-9A-Fa-f]{2}|.)|.", re.DOTALL)
 
 
-def line_and_column(text: str, at: int) -> tuple[int, int]:
-    """Count line and column of a place, from 1."""
-    before = text[:at]
-    return before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1
-
-
 def place_of_text(text: str, wanted: str, at: int = 0) -> int | None:
     """Find the sign number ``at`` of a text of the document; None where there is no such text."""
     for start, literal in _literals(text):
@@ -45,7 +39,7 @@ def place_of_key(text: str, key: str, *, after: int = 0) -> int | None:
         found = pattern.search(text, after) or pattern.search(text)
         if found is not None:
             return found.start(1)
-    return None
+    return place_of_text(text, key)
 
 
 def _literals(text: str) -> Iterator[tuple[int, str]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -177,7 +178,19 @@ def parse_json_noting(text: str | bytes) -> ParsedJson:
         raise InvalidJson("it is not UTF-8", line=1, column=error.start + 1) from error
     except RecursionError as error:
         raise InvalidJson("it is nested too deeply", line=1, column=1) from error
+    except ValueError as error:  # a number of more digits than Python reads
+        raise _too_long(text) from error
     return ParsedJson(value=value, duplicate_keys=tuple(dict.fromkeys(duplicates)))
+
+
+def _too_long(text: str | bytes) -> InvalidJson:
+    said = text if isinstance(text, str) else text.decode("utf-8", "replace")
+    number = re.compile(
+        rf'"(?:[^"\\]|\\.)*"|(-?[0-9]{{{sys.get_int_max_str_digits() + 1},}})', re.DOTALL
+    )
+    at = next((found.start() for found in number.finditer(said) if found[1]), 0)
+    line, column = said.count("\n", 0, at) + 1, at - said.rfind("\n", 0, at)
+    return InvalidJson("a number has too many digits to be read", line=line, column=column)
 
 
 def _choose_writer(value: JsonValue) -> _Writer:

@@ -7,7 +7,6 @@ wins over a glob, an earlier glob over a later one. Whatever is not named stays 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from importlib.resources import files
@@ -17,9 +16,9 @@ from typing import get_args
 from tracekit.canonical import parse_json
 from tracekit.errors import CaseError, InvalidJson, UsageError
 from tracekit.events import Effect
+from tracekit.textfiles import parse_toml, read_text, shown
 
 _EFFECTS: tuple[Effect, ...] = get_args(Effect)
-_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 def shipped_effects() -> tuple[str, ...]:
@@ -38,11 +37,7 @@ def load_effects(source: str | Path) -> dict[str, Effect]:
     """
     path = Path(source)
     if path.is_file():
-        try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise CaseError("it is not UTF-8 text", path=str(path)) from error
-        return _parse(text, str(path))
+        return _parse(read_text(path), str(path))
     if str(source) in shipped_effects():
         resource = files("tracekit.importers") / "effects" / f"{source}.toml"
         return _parse(resource.read_text(encoding="utf-8"), f"{source}.toml")
@@ -61,12 +56,13 @@ def effect_of(tool: str, effects: Mapping[str, Effect]) -> Effect:
 
 
 def _parse(text: str, path: str) -> dict[str, Effect]:
-    content = _parse_json(text, path) if text.lstrip().startswith("{") else _parse_toml(text, path)
+    is_json = text.lstrip().startswith("{")
+    content = _parse_json(text, path) if is_json else parse_toml(text, path=path)
     checked: dict[str, Effect] = {}
     for tool, effect in content.items():
         if effect not in _EFFECTS:
             raise CaseError(
-                f"{tool}: effect {effect!r} is not known; one of {', '.join(_EFFECTS)}",
+                f"{tool}: effect {shown(effect)} is not known; one of {', '.join(_EFFECTS)}",
                 path=path,
                 line=_line_of(tool, text),
             )
@@ -82,20 +78,6 @@ def _parse_json(text: str, path: str) -> dict[str, object]:
             "it is not JSON", path=path, line=error.line, column=error.column
         ) from error
     return dict(content) if isinstance(content, dict) else {}
-
-
-def _parse_toml(text: str, path: str) -> dict[str, object]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = _PLACE.search(str(error))
-        line, column = found.groups() if found else (None, None)
-        raise CaseError(
-            _PLACE.sub("", str(error)),
-            path=path,
-            line=int(line) if line else text.count("\n") + 1,
-            column=int(column) if column else None,
-        ) from error
 
 
 def _line_of(tool: str, text: str) -> int:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tracekit.conditions import Conditions
-from tracekit.errors import StoreError, StoreVersionError
+from tracekit.errors import CaseError, StoreError, StoreVersionError
 from tracekit.events import SCHEMA_VERSION
+from tracekit.textfiles import parse_toml
 
 TEMPORARY = ".tmp"
 """How the name of a file ends that is being written."""
@@ -97,13 +97,13 @@ def describe(folder: Folder) -> Folder:
 
 def _read_toml(path: Path, toml: Path) -> Folder:
     try:
-        fields = tomllib.loads(toml.read_text("utf-8"))
+        fields = parse_toml(toml.read_text("utf-8"), path=str(toml))
         version = fields["schema_version"]
         if type(version) is not int or version < 1:
             raise TypeError
     except OSError as error:
         raise StoreError(f"{toml} cannot be read: {_reason(error)}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (CaseError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
             f"{toml} is damaged: it does not say which schema_version the store has",
             hint=f"write a line 'schema_version = {SCHEMA_VERSION}' to it",
