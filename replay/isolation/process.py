@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets  # noqa: TID251 - a mark that the child must not guess, not chance that a run sees
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -38,6 +36,7 @@ from replay.isolation.scratch import make_places
 from replay.isolation.transport import Change, Transport, start_plain
 from replay.isolation.wire import ChildGone, Wire
 from tracekit.errors import IsolationUnavailable, PlannerImportFailed, PlannerNotFound
+from tracekit.leftovers import HeldFolder
 
 Handle = Callable[[Message], Message | None]
 
@@ -101,7 +100,7 @@ class Isolate:
         self._waits = False
         self._imported: Ready | None = None
         self._range: Range | None = None
-        self._folders: tuple[Path, ...] = ()
+        self._folders: tuple[HeldFolder, ...] = ()
         self.incidental: tuple[Change, ...] = ()
         """File changes of the last run that went to a copy and were thrown away."""
 
@@ -159,10 +158,8 @@ class Isolate:
 
     def _start(self) -> None:
         self._stale = self._copied = False
-        self._scratch, self._storage = self._folders = (
-            Path(tempfile.mkdtemp(prefix="tracekit-replay-")).resolve(),
-            Path(tempfile.mkdtemp(prefix="tracekit-copies-")).resolve(),
-        )
+        self._folders = (HeldFolder("replay"), HeldFolder("copies"))
+        self._scratch, self._storage = (folder.path for folder in self._folders)
         try:
             self._range = Range().open()
             self._mark = secrets.token_bytes(32)
@@ -212,7 +209,7 @@ class Isolate:
             self._range.close()
             self._range = None
         for folder in self._folders:
-            shutil.rmtree(folder, ignore_errors=True)
+            folder.remove()
 
     def _environment(self) -> dict[str, str]:
         inherited = {

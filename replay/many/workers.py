@@ -15,17 +15,16 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, Any, ParamSpec, TypeVar
 
 from replay.many.work import close
 from tracekit.errors import TracekitError
+from tracekit.leftovers import HeldFolder
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -132,7 +131,8 @@ class _Worker:
     """One worker process and its folder for temporary files, which goes with it."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="tracekit-worker-"))
+        self._held = HeldFolder("worker")
+        self._folder = self._held.path
         self._said = self._folder / "said"
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         with self._said.open("wb") as said:
@@ -196,7 +196,7 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self.kill()
             self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._held.remove()
 
 
 def _send(pipe: IO[bytes], data: bytes) -> None:

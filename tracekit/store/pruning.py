@@ -10,7 +10,6 @@ What a living process records is never touched: its runs stay, and so does what 
 
 from __future__ import annotations
 
-import tempfile
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -25,6 +24,7 @@ import pyarrow.compute as pc
 
 from tracekit.chains import MEDIA_TYPE
 from tracekit.errors import StoreError
+from tracekit.leftovers import HeldFolder
 from tracekit.store.compaction import clean, one_table
 from tracekit.store.folder import Folder, fresh_batch_name, locked, publish
 from tracekit.store.live import Live
@@ -202,8 +202,8 @@ def _weigh(plan: _Plan, live: Live, sound: list[CommittedBatch]) -> None:
 @contextmanager
 def _scratch() -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a database for more names than are to be held in memory."""
-    with tempfile.TemporaryDirectory(prefix="tracekit-prune-") as folder, duckdb.connect() as base:
-        base.execute(f"SET temp_directory = {quoted(folder)}")
+    with HeldFolder("prune") as folder, duckdb.connect() as base:
+        base.execute(f"SET temp_directory = {quoted(str(folder))}")
         base.execute(f"SET memory_limit = '{_NAMES_MEMORY}'")
         base.execute(f"SET disabled_optimizers = {quoted(SPARED)}")
         yield base

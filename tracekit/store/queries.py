@@ -9,7 +9,6 @@ what could be saved of damaged files, stands beside it as tables in memory.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from tracekit.canonical import json_text
 from tracekit.chains import MEDIA_TYPE, Resolver, load_with_bases
 from tracekit.errors import UsageError
 from tracekit.events import Blob, Event
+from tracekit.leftovers import HeldFolder
 from tracekit.store.blobs import find_blobs
 from tracekit.store.folding import UNFOLDED_SQL
 from tracekit.store.metric_views import METRICS_VIEW, RUN_METRICS_VIEW
@@ -123,8 +123,8 @@ def answer(text: str, views: Views) -> SqlResult:
 
 
 def _run(text: str, views: Views) -> SqlResult:
-    with tempfile.TemporaryDirectory(prefix="tracekit-sql-") as scratch, duckdb.connect() as base:
-        base.execute(f"SET temp_directory = {quoted(scratch)}")
+    with HeldFolder("sql") as scratch, duckdb.connect() as base:
+        base.execute(f"SET temp_directory = {quoted(str(scratch))}")
         base.execute(f"SET disabled_optimizers = {quoted(SPARED)}")
         views.make(base)
         _give_prompts(base, views)
