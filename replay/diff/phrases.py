@@ -2,22 +2,20 @@
 
 Looking for each phrase in each text would take their product. Within a phrase, a word that has
 something else on both sides is a word of every text that holds the phrase, and a word at its end is
-the beginning of one. So each phrase is looked for only where its rarest word is.
+the beginning of one. So each phrase is looked for only where its rarest word is. Of the texts, no
+other words are kept than those of phrases: long texts are read, not indexed.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 _WORD = re.compile(r"\w+")
 FEW = 40
 """So few texts are looked through without asking the index."""
 _SAME_LENGTH = 100
 """So few values of one length are looked for one after the other."""
-_LAST = chr(0x10FFFF)
 
 
 def held_in(text: str, values: Collection[str]) -> set[str]:
@@ -42,7 +40,7 @@ def held_in(text: str, values: Collection[str]) -> set[str]:
 
 
 class Phrases:
-    """An index of some texts that finds phrases in them."""
+    """Some texts, in which phrases are looked for."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         places: dict[str, list[int]] = {}
@@ -50,13 +48,6 @@ class Phrases:
             places.setdefault(text, []).append(at)
         self._texts = list(places)
         self._places = list(places.values())
-        self._holders: dict[str, list[int]] = {}
-        """The texts that hold each word."""
-        for number, text in enumerate(self._texts if len(self._texts) > FEW else ()):
-            for word in set(_WORD.findall(text)):
-                self._holders.setdefault(word, []).append(number)
-        self._beginnings = _Ranges(self._holders)
-        self._endings = _Ranges({word[::-1]: held for word, held in self._holders.items()})
         self.looks = 0
         """How often a phrase was looked for in a text; a measure of the work done."""
 
@@ -68,8 +59,7 @@ class Phrases:
         if len(self._texts) <= FEW:
             yield from self._in_few([*phrases])
             return
-        for phrase in phrases:
-            texts = self._candidates(phrase)
+        for phrase, texts in self._candidates([*phrases]).items():
             self.looks += len(texts)
             held = [number for number in texts if phrase in self._texts[number]]
             if held:
@@ -84,34 +74,73 @@ class Phrases:
                 found.setdefault(phrase, []).extend(places)
         yield from found.items()
 
-    def _candidates(self, phrase: str) -> Collection[int]:
-        """Give the texts that hold the rarest word of a phrase; all where it has no word."""
-        least: tuple[int, list[list[int]]] | None = None
+    def _candidates(self, phrases: Sequence[str]) -> dict[str, Collection[int]]:
+        """Give for each phrase the texts that hold the rarest word of it.
+
+        The words at its ends are asked for only where those within leave many texts, since every
+        word of a text may begin or end with one.
+        """
+        parts = {phrase: _Parts(phrase) for phrase in phrases}
+        inner = self._holders([part.inner for part in parts.values()], _whole)
+        found: dict[str, Collection[int]] = {}
+        rest: dict[str, _Parts] = {}
+        for phrase, part in parts.items():
+            found[phrase] = _least(range(len(self._texts)), part.inner, inner)
+            if len(found[phrase]) > FEW:
+                rest[phrase] = part
+        if rest:
+            heads = self._holders([part.heads for part in rest.values()], _heads)
+            tails = self._holders([part.tails for part in rest.values()], _tails)
+            for phrase, part in rest.items():
+                least = _least(found[phrase], part.heads, heads)
+                found[phrase] = _least(least, part.tails, tails)
+        return found
+
+    def _holders(
+        self, wanted: Sequence[Sequence[str]], pieces: Callable[[set[str], set[int]], set[str]]
+    ) -> dict[str, list[int]]:
+        """Give the texts in which each of the wanted words is, or begins or ends one."""
+        holders: dict[str, list[int]] = {word: [] for words in wanted for word in words}
+        lengths = {len(word) for word in holders}
+        for number, text in enumerate(self._texts if holders else ()):
+            for word in pieces(set(_WORD.findall(text)), lengths) & holders.keys():
+                holders[word].append(number)
+        return holders
+
+
+class _Parts:
+    """The words of a phrase, by what each must be in a text that holds it."""
+
+    def __init__(self, phrase: str) -> None:
+        self.inner: list[str] = []
+        """Words there."""
+        self.heads: list[str] = []
+        """What a word there begins with."""
+        self.tails: list[str] = []
+        """What a word there ends with."""
         for match in _WORD.finditer(phrase):
             if match.end() == len(phrase):
-                count, held = self._beginnings.with_prefix(match[0])
+                self.heads.append(match[0])
             elif match.start() == 0:
-                count, held = self._endings.with_prefix(match[0][::-1])
+                self.tails.append(match[0])
             else:
-                here = self._holders.get(match[0], [])
-                count, held = len(here), [here]
-            if least is None or count < least[0]:
-                least = count, held
-        if least is None or least[0] >= len(self._texts):
-            return range(len(self._texts))
-        return {number for some in least[1] for number in some}
+                self.inner.append(match[0])
 
 
-class _Ranges:
-    """Words in order, so that those with one beginning stand together."""
+def _whole(words: set[str], _: set[int]) -> set[str]:
+    return words
 
-    def __init__(self, holders: dict[str, list[int]]) -> None:
-        self._words = sorted(holders)
-        self._held = [holders[word] for word in self._words]
-        self._before = list(accumulate(map(len, self._held), initial=0))
 
-    def with_prefix(self, prefix: str) -> tuple[int, list[list[int]]]:
-        """Give what is held by words that begin so, and how much that is."""
-        low = bisect_left(self._words, prefix)
-        high = bisect_left(self._words, prefix + _LAST, lo=low)
-        return self._before[high] - self._before[low], self._held[low:high]
+def _heads(words: set[str], lengths: set[int]) -> set[str]:
+    return {word[:length] for length in lengths for word in words}
+
+
+def _tails(words: set[str], lengths: set[int]) -> set[str]:
+    return {word[-length:] for length in lengths for word in words}
+
+
+def _least(
+    least: Collection[int], words: Sequence[str], holders: Mapping[str, Collection[int]]
+) -> Collection[int]:
+    """Give the fewest texts that one of some words leaves."""
+    return min((least, *(holders[word] for word in words)), key=len)

@@ -94,3 +94,27 @@ def test_every_read_waits_for_the_nearest_writes_alone() -> None:
     order = PartialOrder(one, steps_of(one, declared(one, one)))
     assert order.edges <= 3 * 400
     assert order.linearise([(0.0, "", -at) for at in range(400)]) == list(range(400))
+
+
+def test_each_text_is_read_a_few_times_however_many_phrases_and_words_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = phrases._WORD
+    read: list[int] = []
+
+    class Counting:
+        finditer = staticmethod(words.finditer)
+
+        @staticmethod
+        def findall(text: str) -> list[str]:
+            read.append(len(text))
+            return words.findall(text)
+
+    monkeypatch.setattr(phrases, "_WORD", Counting)
+    texts = [" ".join(f"w{at}x{n}" for n in range(200)) for at in range(50)]
+    wanted = [f"w{at}x{n} w{at}x{n + 1}" for at in range(50) for n in range(40)]
+    index = Phrases(texts)
+
+    assert dict(index.find(wanted)) == {phrase: [at // 40] for at, phrase in enumerate(wanted)}
+    assert sum(read) <= 3 * sum(map(len, texts))
+    assert index.looks == len(wanted)
