@@ -18,7 +18,7 @@ from replay.stats import mean as mean_of
 from replay.stats import quantile as quantile_of
 from replay.stats import ratio as ratio_of
 from replay.stats.model import RESAMPLES
-from replay.stats.paired import changed, interval_of_difference
+from replay.stats.paired import NO_SHARE, changed, interval_of_difference
 from replay.stats.power import fewest_pairs
 from replay.stats.resampling import CELLS, enough, interval_of, values_for_quantile
 from tracekit.numerals import counted
@@ -135,22 +135,14 @@ def _change_of_ratio(
 ) -> Estimated:
     """Sum over sum on either side; pairs are drawn whole."""
     n = len(pairs)
-    sums = [
-        sum(part) for part in zip(
-            *((a.numerator, a.denominator, b.numerator, b.denominator) for a, b in pairs),
-            strict=True,
-        )
-    ]  # fmt: skip
-    before = sums[0] / sums[1] if sums[1] else None
-    after = sums[2] / sums[3] if sums[3] else None
+    before, after = (_quotient([pair[side] for pair in pairs]) for side in (0, 1))
     if before is None or after is None or (relative and before <= 0):
         side = "candidate" if before is not None and after is None else "baseline"
         why = f"the {side} has nothing to divide by"
         return Estimated(None, None, n, before, after, why_none=why)
     value = after / before - 1 if relative else after - before
     if not isfinite(value):
-        why = "the baseline is next to nothing, and no share of it a number"
-        return Estimated(None, None, n, before, after, why_none=why)
+        return Estimated(None, None, n, before, after, why_none=NO_SHARE)
     few = _few(n, fewest_pairs(alpha=1 - confidence), "pair")
     if n < 2:
         return Estimated(value, None, n, before, after, few=few)
@@ -172,6 +164,11 @@ def _change_of_ratio(
     interval = interval_of(columns, change, confidence=confidence, seed=0, draws=RESAMPLES)
     unlikely = _swapped(columns) <= 1 - confidence
     return Estimated(value, interval, n, before, after, few=few, unlikely=unlikely)
+
+
+def _quotient(counts: Sequence[Count]) -> float | None:
+    below = sum(one.denominator for one in counts)
+    return sum(one.numerator for one in counts) / below if below else None
 
 
 def _swapped(columns: tuple[Any, ...]) -> float:

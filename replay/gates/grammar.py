@@ -45,6 +45,8 @@ _UNITS: dict[str, tuple[str, float]] = {
 }
 _PLAIN = frozenset({"steps", "tokens", "calls", "USD"})
 """Units that a bare number has, since it can mean nothing else."""
+_LONGEST = 60
+"""Signs of one word that a refusal repeats."""
 _REGRESSES = ("no", "bucket", "regresses", "more", "than")
 
 
@@ -228,7 +230,7 @@ class _Parser:
 
     def _bound(self, metric: Metric) -> tuple[Bound, int]:
         number, unit = self._number("+2pp" if metric.delta and metric.percent else "10%")
-        text = number.text + (unit.text if unit is not None else "")
+        text = _cut(number.text) + (unit.text if unit is not None else "")
         value = float(number.text)
         if unit is None:
             return _without_unit(metric, value, text, number.at), number.at
@@ -266,7 +268,11 @@ class _Parser:
         token = self._peek()
         if token is None:
             raise NoGate(f"the line ends where {wanted} is expected", at=len(self._text))
-        raise NoGate(f"{token.text!r} stands where {wanted} is expected", at=token.at)
+        raise NoGate(f"{_cut(token.text)!r} stands where {wanted} is expected", at=token.at)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _metric(token: _Token) -> Metric:
@@ -286,7 +292,7 @@ def _metric(token: _Token) -> Metric:
     close = get_close_matches(name, known, n=1)
     meant = f"; did you mean {close[0]!r}?" if close else "."
     raise NoGate(
-        f"there is no metric {name!r}{meant} There are: {', '.join(sorted(known))}; "
+        f"there is no metric {_cut(name)!r}{meant} There are: {', '.join(sorted(known))}; "
         "each also with _delta behind it",
         at=token.at,
     )

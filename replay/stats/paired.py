@@ -183,8 +183,6 @@ def compare_values(
     """
     both = list(pairs)
     asked = _Asked(name, better, margin, alpha, power, relative)
-    if not all(isfinite(value) for pair in both for value in pair):
-        raise ValueError(f"a value of {name} is no finite number")
     if not both:
         return asked.nothing("no pairs")
     if too_large(value for pair in both for value in pair):
@@ -195,9 +193,7 @@ def compare_values(
         return asked.nothing("the baseline is not above zero, so there is no share of it")
     delta = after / before - 1 if relative else after - before
     if not isfinite(delta):
-        return asked.nothing(
-            "the baseline is next to nothing, and no share of it a number", n=len(both)
-        )
+        return asked.nothing(NO_SHARE, n=len(both))
     return _with_words(asked.answer((before, after), delta, len(both), *drawn.chance(both)))
 
 
@@ -277,6 +273,9 @@ class _Drawing:
             rng=np.random.default_rng(self.seed),
         )
         return float(found.pvalue)
+
+
+NO_SHARE = "the baseline is next to nothing, and no share of it a number"
 
 
 def changed(first: Any, second: Any, *, relative: bool) -> Any:

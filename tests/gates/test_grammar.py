@@ -182,6 +182,15 @@ def test_any_text_is_a_gate_or_is_refused(text: str) -> None:
         assert 0 <= error.at <= len(text)  # noqa: PT017  # either way is right
 
 
+@pytest.mark.parametrize(
+    "text", ["x" * 10**5, f"steps <= {'9' * 10**5}", f"steps {'y' * 10**5}", f"p9_{'z' * 10**5}"]
+)
+def test_a_refusal_is_short_however_long_the_line_is(text: str) -> None:
+    with pytest.raises(NoGate) as caught:
+        parse_rule(text)
+    assert len(str(caught.value)) < 800
+
+
 FILE = """\
 # what a release hangs on
 inconclusive = "warn"
