@@ -291,12 +291,7 @@ def _call(
     if like is not None and like.call is not None and _came_out_alike(like.call, call):
         observation, letter = like.outcome_text, like.letter
     else:
-        observation = canonical_text(came_back(call.observation))
-        kept = call.observation.state not in ("absent", "reference")
-        if not kept:
-            observation = f"({call.observation.state})"
-        flags = call.observation.is_error, kept
-        outcome = _outcome_text(flags, policy_of(call), tuple(sorted(call.evidence)))
+        outcome, observation = _outcome(call)
         letter = f"{action} {outcome} {observation}"
     return Step(
         index=index,
@@ -315,6 +310,16 @@ def _call(
         unknown=unknown_arguments(call, rule.overlooked),
         unseen=unknown_result(call.observation),
     )
+
+
+def _outcome(call: Call) -> tuple[str, str]:
+    """Write what a call came to, and what it came back with."""
+    observation = canonical_text(came_back(call.observation))
+    kept = call.observation.state not in ("absent", "reference")
+    if not kept:
+        observation = f"({call.observation.state})"
+    flags = call.observation.is_error, kept
+    return _outcome_text(flags, policy_of(call), tuple(sorted(call.evidence))), observation
 
 
 def _came_out_alike(one: Call, two: Call) -> bool:
