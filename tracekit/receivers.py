@@ -20,10 +20,11 @@ from typing import Any
 from tracekit.canonical import JsonValue, digest_bytes, encode
 from tracekit.contract import NONLOCAL, RECEIVER_NAMES, class_around
 from tracekit.errors import ContractError
+from tracekit.interruption import pass_on
 from tracekit.telling import (
     NOTHING,
+    Body,
     Met,
-    content_of,
     meet,
     met_cell,
     mro_of,
@@ -98,15 +99,22 @@ class Whose:
     def of(self, arguments: dict[str, object]) -> tuple[dict[str, object], list[Met]]:
         """Put in whose the call is: the arguments as they are recorded, and what was looked at."""
         seen: list[Met] = []
+        try:
+            return self._of(arguments, seen), seen
+        except Exception as error:  # noqa: BLE001  # it costs fields, never a call
+            pass_on(error)
+            return _by_class(arguments, self.method), []
+
+    def _of(self, arguments: dict[str, object], seen: list[Met]) -> dict[str, object]:
         if is_misfit(arguments, self._names):  # Python refuses it, whosever it is
-            return arguments if self.method is None else self.method.left_out(arguments), seen
+            return arguments if self.method is None else self.method.left_out(arguments)
         said: dict[str, object] = {}
         known = dict(self._given)
         for name, met in self._variables:
-            met.look(content_of(met.of))
+            counts = met.look()
             seen.append(met)
-            if met.counts:
-                known[name] = _written(met.counts[""], self._redact)
+            if counts:
+                known |= _written_of(met, counts, {name: counts[""]}, self._redact)
         if known:
             said[NONLOCAL] = known
         if self._bound is not None:
@@ -117,7 +125,7 @@ class Whose:
             said[method.name] = self._told(arguments[method.name], seen)
             if not said[method.name]:  # it is declared to be anybody's
                 del said[method.name]
-        return said, seen
+        return said
 
     def _told(self, receiver: object, seen: list[Met]) -> dict[str, JsonValue]:
         fields, met = told_of(receiver, self._redact)
@@ -130,10 +138,38 @@ class Whose:
 def told_of(receiver: object, redact: Redact) -> tuple[dict[str, JsonValue], Met]:
     """Say whose a call of ``receiver`` is: its class, and its fields that can tell."""
     met = meet(receiver)
-    if met.text is None:
-        met.text = {name: _written(value, redact) for name, value in met.counts.items()}
+    counts = met.look()
+    return {CLASS: _class_of(receiver), **_written_of(met, counts, counts, redact)}, met
+
+
+def _class_of(receiver: object) -> str:
     cls: Any = receiver if issubclass(type(receiver), type) else type(receiver)
-    return {CLASS: _class_name(cls), **met.text}, met
+    return _class_name(cls)
+
+
+def _by_class(arguments: dict[str, object], method: Method | None) -> dict[str, object]:
+    """The arguments of a call whose first one could not even be asked whose it is."""
+    if method is None or method.name not in arguments:
+        return arguments
+    return {**arguments, method.name: {CLASS: _class_of(arguments[method.name])}}
+
+
+def _written_of(
+    met: Met, counts: dict[str, object], fields: dict[str, object], redact: Redact
+) -> dict[str, JsonValue]:
+    """Give ``fields`` as they are recorded, which are ``counts`` of what was met."""
+    known = met.written
+    if known is not None and known[0] is counts and known[1].keys() == fields.keys():
+        return known[1]
+    written: dict[str, JsonValue] = {}
+    for name, value in fields.items():
+        try:
+            written[name] = _written(value, redact)
+        except Exception as error:  # noqa: BLE001  # it costs a field, never a call
+            pass_on(error)
+    if len(written) == len(fields):
+        met.written = (counts, written)
+    return written
 
 
 class LeftOut:
@@ -148,7 +184,11 @@ class LeftOut:
 
     def of(self, arguments: dict[str, object]) -> tuple[dict[str, object], list[Met]]:
         """Give the arguments without the object or class that it is a method of."""
-        return arguments if self.method is None else self.method.left_out(arguments), []
+        try:
+            return arguments if self.method is None else self.method.left_out(arguments), []
+        except Exception as error:  # noqa: BLE001  # as above
+            pass_on(error)
+            return _by_class(arguments, self.method), []
 
 
 def watched(step: Step, met: list[Met]) -> Step:
@@ -164,16 +204,14 @@ class Watched:
 
     def __init__(self, step: Step, met: list[Met]) -> None:
         self._step, self._met = step, met
-        for one in met:
-            one.bodies.add(self)
 
     def answer(self) -> Any:
         """There is none."""
         raise AssertionError("only an answered step has an answer")
 
     def active(self) -> AbstractContextManager[None]:
-        """Make the step the parent of what runs inside."""
-        return self._step.active()
+        """Make the step the parent of what runs inside, which is its body."""
+        return _Running(self._step.active(), self._met)
 
     def item(self, value: object) -> None:
         """A generator yielded ``value``."""
@@ -181,24 +219,45 @@ class Watched:
 
     def end(self, value: object) -> None:
         """The body returned ``value``."""
-        self._over()
         self._step.end(value)
 
     def end_stream(self, *, complete: bool, returned: object = None) -> None:
         """A generator ended, or its reader went away before."""
-        self._over()
         self._step.end_stream(complete=complete, returned=returned)
 
     def fail(self, error: BaseException) -> None:
         """The body raised ``error``."""
-        self._over()
         self._step.fail(error)
 
-    def _over(self) -> None:
-        """What has changed since the body began, it changed."""
-        met, self._met = self._met, []
-        for one in met:
-            one.over(self)
+
+class _Running(Body):
+    """The time in which a body runs: all of a call, or up to the next item of a generator.
+
+    Held by the ``with`` statement alone, so that it ends with it whatever comes up in between.
+    """
+
+    __slots__ = ("_inner", "_met")
+
+    def __init__(self, inner: AbstractContextManager[None], met: list[Met]) -> None:
+        super().__init__()
+        self._inner, self._met = inner, met
+
+    def __enter__(self) -> None:
+        for one in self._met:
+            one.enter(self)
+        self._inner.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        place: types.TracebackType | None,
+    ) -> None:
+        try:
+            self._inner.__exit__(kind, error, place)
+        finally:
+            for one in self._met:
+                one.leave(self)
 
 
 @dataclass(slots=True)
@@ -266,7 +325,8 @@ class Method:
             name = type.__dict__["__qualname__"].__get__(base)
             if self.owner and name == self.owner and namespace.get("__module__") == self.module:
                 return not isinstance(namespace.get(self.label), staticmethod)
-            if any(_leads_to(value, self.wrapper) for value in namespace.values()):
+            # A copy: another thread may give the class a further attribute meanwhile.
+            if any(_leads_to(value, self.wrapper) for value in namespace.copy().values()):
                 return True
         return False
 
@@ -280,7 +340,11 @@ def _leads_to(attribute: object, wrapper: object) -> bool:
         attribute = attribute.__func__  # type: ignore[attr-defined]  # it is a class method
     elif kind is functools.partialmethod:
         attribute = attribute.func  # type: ignore[attr-defined]  # it is a partial method
+    passed: set[int] = set()  # one that leads to itself leads nowhere
     while attribute is not wrapper and isinstance(attribute, types.FunctionType):
+        if id(attribute) in passed:
+            return False
+        passed.add(id(attribute))
         attribute = vars(attribute).get("__wrapped__")
     return wrapper is not None and attribute is wrapper
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime as dt
 import decimal
 import enum
 import functools
@@ -20,8 +21,10 @@ import pytest
 
 import tracekit
 from tests.recorder.record_kit import recording
+from tracekit import telling
 from tracekit.contract import Contract
 from tracekit.errors import ContractError
+from tracekit.receivers import Method
 
 writes = tracekit.tool(effect="write")
 
@@ -528,3 +531,104 @@ def test_a_class_that_forbids_to_be_hashed_or_compared_is_looked_at_all_the_same
         told(lambda: (strange.go(), strange.go()))
         == [{"self": {"class": "Strange", "iban": "A"}}] * 2
     )
+
+
+# --- whatever goes wrong in looking costs fields, never a call ------------------------------------
+
+
+class Asked(dt.tzinfo):
+    def utcoffset(self, moment: dt.datetime | None) -> Any:
+        raise AssertionError("nobody may ask")
+
+    dst = tzname = utcoffset
+
+
+class Loads(pydantic.BaseModel):
+    x: int = 1
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(x=self.load(5), **given)
+
+    @writes
+    def load(self, n: int) -> int:
+        return n
+
+
+class Odd(tuple[int, ...]):
+    _fields = 5
+
+    @writes
+    def go(self) -> str:
+        return "ok"
+
+
+def holding(**fields: Any) -> Any:
+    class Holds:
+        def __init__(self) -> None:
+            vars(self).update(fields)
+
+        @writes
+        def go(self) -> str:
+            return "ok"
+
+    return Holds()
+
+
+def test_an_object_that_is_hard_to_look_at_costs_fields_and_no_call() -> None:
+    keyed = holding(iban="A")
+    keyed.__dict__[1] = "x"
+    zoned = holding(
+        iban="A", at=dt.datetime(2026, 1, 1, tzinfo=Asked()), utc=dt.time(tzinfo=dt.UTC)
+    )
+    half = holding(iban="A", id=object.__new__(uuid.UUID))
+    path = holding(iban="A", path=object.__new__(type("Path", (pathlib.PurePosixPath,), {})))
+    for odd, fields in ((keyed, 1), (zoned, 2), (half, 2), (path, 1)):
+        for given in told(lambda odd=odd: (odd.go(), odd.go())):  # type: ignore[misc]  # bound here
+            assert given["self"]["iban"] == "A"
+            assert len(given["self"]) == 1 + fields
+    assert told(lambda: Odd((1,)).go()) == [{"self": {"class": "Odd"}}]
+    assert told(Loads) == [{"self": {"class": "Loads"}, "n": 5}]
+
+
+def test_a_number_that_cannot_be_compared_is_the_same_as_long_as_it_is_written_the_same() -> None:
+    odd = holding(rate=decimal.Decimal("sNaN"))
+
+    def calls() -> None:
+        for rate in ("sNaN", "1.0", "1.00"):
+            odd.rate = decimal.Decimal(rate)
+            odd.go()
+
+    assert [one["self"]["rate"] for one in told(calls)] == ["sNaN", "1.0", "1.00"]
+
+
+def test_what_fails_in_looking_leaves_the_object_as_it_was_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = Account("A")
+
+    def fails(obj: object) -> Any:
+        raise RecursionError("no room on the stack")
+
+    def calls() -> None:
+        known.pay(1)
+        monkeypatch.setattr(telling, "state_of", fails)
+        known.pay(2)
+        Account("B").pay(3)
+        monkeypatch.setattr(Method, "owns", fails)
+        known.pay(4)
+        monkeypatch.undo()
+        known.pay(5)
+
+    alone = {"class": "Account"}
+    # Two bodies could not be watched: what they changed counts as the agent's.
+    after = {**a(), "calls": 3}
+    assert [one["self"] for one in told(calls)] == [a(), a(), alone, alone, after]
+
+
+def test_a_helper_that_wraps_itself_is_followed_once() -> None:
+    class Sub(Account):
+        def helper(self) -> int:
+            return 2
+
+    Sub.helper.__wrapped__ = Sub.helper  # type: ignore[attr-defined]  # Python does not mind
+    assert told(lambda: Sub("A").pay(1)) == [{"self": a(cls="Sub"), "amount": 1}]
