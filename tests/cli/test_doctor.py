@@ -312,7 +312,7 @@ def test_where_nothing_can_be_written_the_rest_is_told(
 
     monkeypatch.setattr(doctor_cost, "_sync_ms", full)
     assert told(store)["facts"]["cost"] == "cannot be measured: No space left on device"
-    monkeypatch.setattr("tempfile.TemporaryDirectory", full)
+    monkeypatch.setattr("tempfile.mkdtemp", full)
     result = doctor(store, TRACEKIT_SPANS="2")
     assert result.exit_code == 2
     assert "TRACEKIT_SPANS is not understood" in result.stdout
