@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracekit.canonical import JsonValue, digest_bytes, encode
+from tracekit.canonical import JsonValue, digest_bytes, encode, json_bytes
 from tracekit.contract import NONLOCAL, RECEIVER_NAMES, class_around
 from tracekit.errors import ContractError
 from tracekit.interruption import pass_on
@@ -35,19 +35,27 @@ from tracekit.wrap import Step
 
 CLASS = "class"
 """Where the class of a receiver stands; like ``NONLOCAL`` no name that a program could give."""
-Redact = Callable[[str], str]
+Redact = Callable[[str, str, JsonValue], JsonValue]
+"""Takes the secrets out of a field, given where it stands and its name; None where it is one."""
 _LONG_TEXT = 512
 _LONG_BYTES = 64
 _UNBOUND = frozenset(("args", "kwargs"))
 
 
-def _written(value: object, redact: Redact) -> JsonValue:
-    """A field as it is recorded: plain JSON, and a long text by the digest of it, redacted."""
-    if isinstance(value, str) and len(value) > _LONG_TEXT:
-        return digest_bytes(redact(value).encode("utf-8", "surrogatepass"))
-    if isinstance(value, bytes) and len(value) > _LONG_BYTES:
+def _written(place: str, name: str, value: object, redact: Redact) -> JsonValue:
+    """A field as it is recorded: plain JSON, and a long one that is no secret by its digest."""
+    told = encode(value).value
+    if isinstance(value, str):
+        if len(value) <= _LONG_TEXT:
+            return told
+    elif not isinstance(value, bytes) or len(value) <= _LONG_BYTES:
+        return told
+    kept = redact(place, name, told)
+    if kept is None:
+        return told
+    if kept == told and isinstance(value, bytes):
         return digest_bytes(value)
-    return encode(value).value
+    return digest_bytes(kept.encode() if isinstance(kept, str) else json_bytes(kept))
 
 
 def _class_name(cls: type) -> str:
@@ -62,7 +70,7 @@ class Whose:
     Args:
         function: The tool.
         fields: The names of what identifies a receiver, ``class`` for its class; None for all.
-        redact: Takes the secrets out of a long text before its digest is made.
+        redact: Takes the secrets out of a long field before its digest is made.
 
     Raises:
         ContractError: ``fields`` names what is nowhere.
@@ -114,32 +122,32 @@ class Whose:
             counts = met.look()
             seen.append(met)
             if counts:
-                known |= _written_of(met, counts, {name: counts[""]}, self._redact)
+                known |= _written_of(met, counts, {name: counts[""]}, NONLOCAL, self._redact)
         if known:
             said[NONLOCAL] = known
         if self._bound is not None:
-            said[self._bound[0]] = self._told(self._bound[1], seen)
+            said[self._bound[0]] = self._told(self._bound[1], self._bound[0], seen)
         said |= arguments
         method = self.method
         if method is not None and method.name in arguments and method.owns(said[method.name]):
-            said[method.name] = self._told(arguments[method.name], seen)
+            said[method.name] = self._told(arguments[method.name], method.name, seen)
             if not said[method.name]:  # it is declared to be anybody's
                 del said[method.name]
         return said
 
-    def _told(self, receiver: object, seen: list[Met]) -> dict[str, JsonValue]:
-        fields, met = told_of(receiver, self._redact)
+    def _told(self, receiver: object, place: str, seen: list[Met]) -> dict[str, JsonValue]:
+        fields, met = told_of(receiver, place, self._redact)
         seen.append(met)
         if self._fields is None or not fields.keys() >= self._fields:
             return fields  # where one that is declared is missing, any may be the one
         return {name: value for name, value in fields.items() if name in self._fields}
 
 
-def told_of(receiver: object, redact: Redact) -> tuple[dict[str, JsonValue], Met]:
+def told_of(receiver: object, place: str, redact: Redact) -> tuple[dict[str, JsonValue], Met]:
     """Say whose a call of ``receiver`` is: its class, and its fields that can tell."""
     met = meet(receiver)
     counts = met.look()
-    return {CLASS: _class_of(receiver), **_written_of(met, counts, counts, redact)}, met
+    return {CLASS: _class_of(receiver), **_written_of(met, counts, counts, place, redact)}, met
 
 
 def _class_of(receiver: object) -> str:
@@ -155,7 +163,7 @@ def _by_class(arguments: dict[str, object], method: Method | None) -> dict[str, 
 
 
 def _written_of(
-    met: Met, counts: dict[str, object], fields: dict[str, object], redact: Redact
+    met: Met, counts: dict[str, object], fields: dict[str, object], place: str, redact: Redact
 ) -> dict[str, JsonValue]:
     """Give ``fields`` as they are recorded, which are ``counts`` of what was met."""
     known = met.written
@@ -164,7 +172,7 @@ def _written_of(
     written: dict[str, JsonValue] = {}
     for name, value in fields.items():
         try:
-            written[name] = _written(value, redact)
+            written[name] = _written(place, name, value, redact)
         except Exception as error:  # noqa: BLE001  # it costs a field, never a call
             pass_on(error)
     if len(written) == len(fields):

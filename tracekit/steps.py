@@ -33,8 +33,8 @@ from tracekit.events import (
     ToolCallEnded,
 )
 from tracekit.interruption import Suppressed, pass_on
-from tracekit.recorder import Kind, Operation, Recorder, active, current
-from tracekit.redact import inside_a_rule
+from tracekit.recorder import Kind, Operation, Recorder, active
+from tracekit.redact import Scope, inside_a_rule
 from tracekit.sink import stands
 
 FACTS: dict[Kind, tuple[type[Fact], type[Fact]]] = {
@@ -194,11 +194,19 @@ class Unrecorded:
         """Record nothing."""
 
 
-def without_secrets(text: str) -> str:
-    """Take the secrets out of a text of which only the digest is kept."""
-    here = current()
-    scope = None if here is None else here.run.secrets
-    return configuration.recorder().redactor.redact_text(text, scope=scope)
+def without_secrets(place: str, name: str, value: JsonValue) -> JsonValue:
+    """Take the secrets out of a field of which only the digest is to be kept.
+
+    Returns:
+        The field; None where something is named a secret in it. A run must come to know that, so
+        the field is to be recorded like any other.
+    """
+    scope = Scope()
+    found = configuration.recorder().redactor.redact({place: {name: value}}, scope=scope)
+    if scope.known or found.failure is not None or not isinstance(found.value, dict):
+        return None
+    (fields,) = found.value.values()
+    return next(iter(fields.values())) if isinstance(fields, dict) else None
 
 
 def passed_by() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import datetime as dt
 import decimal
@@ -507,7 +508,7 @@ def test_functions_that_are_nobodys_are_called_on_the_short_way() -> None:
         return inner
 
     for function in (plain, made(), len):
-        assert not Whose(function, None, str)
+        assert not Whose(function, None, lambda _place, _name, value: value)
         assert not LeftOut(function)
 
 
@@ -571,6 +572,11 @@ def holding(**fields: Any) -> Any:
         def go(self) -> str:
             return "ok"
 
+        @tracekit.tool(effect="read", receiver=["class", "note", "password", "access_token"])
+        def speak(self) -> str:
+            said: str = self.says  # type: ignore[attr-defined]  # where a test has put it
+            return said
+
     return Holds()
 
 
@@ -632,3 +638,39 @@ def test_a_helper_that_wraps_itself_is_followed_once() -> None:
 
     Sub.helper.__wrapped__ = Sub.helper  # type: ignore[attr-defined]  # Python does not mind
     assert told(lambda: Sub("A").pay(1)) == [{"self": a(cls="Sub"), "amount": 1}]
+
+
+@pytest.mark.parametrize("secret", ["k" * 5 + "7x" * 300, b"k" * 5 + b"7x" * 40])
+def test_a_long_secret_of_an_object_is_known_in_what_its_tools_say(secret: Any) -> None:
+    said = secret if isinstance(secret, str) else secret.decode()
+    holds = holding(access_token=secret, password=secret, note="word " * 200)
+    for _ in range(2):  # what was written of it for one run holds for the next
+        with recording() as recorded:
+            for in_a_run in (True, False):
+                with tracekit.run() if in_a_run else contextlib.nullcontext():
+                    holds.says = f"signed in with {said} as bob"
+                    holds.go()
+                    holds.speak()
+        kept = str(recorded.sink.blobs)
+        assert "signed in" in kept
+        assert said not in kept
+        spoken = [recorded.observation(row) for row in recorded.rows("tool_call")]
+        assert sum("signed in" in one for one in spoken) == 2
+        given = [recorded.argument(row)["self"] for row in recorded.rows("tool_call")]
+        assert all(one["note"].startswith("sha256:") for one in given)
+
+
+def test_a_long_secret_of_a_closure_is_known_in_what_it_says() -> None:
+    def make(api_token: str) -> Any:
+        @tracekit.tool(effect="read")
+        def who(n: int) -> str:
+            return f"session {api_token} here"
+
+        return who
+
+    with recording() as recorded, tracekit.run():
+        make("k7x" * 250)(1)
+    kept = str(recorded.sink.blobs)
+    assert "session" in kept
+    assert "k7xk7x" not in kept
+    assert "session" in recorded.observation(recorded.row())

@@ -125,7 +125,7 @@ class _Declares:
             return arguments, []
         if self.whose is not None:
             return self.whose.of(arguments)
-        told, met = told_of(tool, without_secrets)
+        told, met = told_of(tool, "self", without_secrets)
         # The name of the tool says which it is, and what every tool has does not say more.
         plain = {CLASS, *BaseTool.model_fields}
         own = {name: value for name, value in told.items() if name not in plain}
