@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import dataclasses
 import datetime as dt
 import decimal
@@ -25,7 +26,8 @@ from tests.recorder.record_kit import recording
 from tracekit import telling
 from tracekit.contract import Contract
 from tracekit.errors import ContractError
-from tracekit.receivers import Method
+from tracekit.receivers import Method, Watched
+from tracekit.telling import Body, Met
 
 writes = tracekit.tool(effect="write")
 
@@ -674,3 +676,102 @@ def test_a_long_secret_of_a_closure_is_known_in_what_it_says() -> None:
     assert "session" in kept
     assert "k7xk7x" not in kept
     assert "session" in recorded.observation(recorded.row())
+
+
+# --- bodies that are running ----------------------------------------------------------------------
+
+
+def ibans(make: Callable[[], object]) -> list[str]:
+    return [given["self"]["iban"] for given in told(make) if "amount" in given]
+
+
+def test_a_generator_that_waits_for_its_reader_changes_nothing() -> None:
+    account = Account("A")
+
+    def read() -> None:
+        first, second = account.pages(), account.pages()
+        next(first)
+        next(second)
+        account.iban = "B"
+        account.pay(1)
+        account.iban = "C"
+        next(first)
+        account.pay(2)
+        account.iban = "D"
+        first.close()
+        del second
+        account.pay(3)
+
+    assert ibans(read) == ["B", "C", "D"]
+    assert {given["self"]["calls"] for given in told(lambda: account.pay(4))} == {0}
+
+
+def test_an_interrupt_around_a_body_leaves_no_body_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    account = Account("A")
+
+    def interrupted(cls: type, name: str) -> None:
+        def raises(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(cls, name, raises)
+            with pytest.raises(KeyboardInterrupt):
+                account.pay(0)
+
+    def calls() -> None:
+        account.pay(1)
+        for place in ((Watched, "active"), (Met, "enter"), (Met, "leave")):
+            interrupted(*place)
+        gc.collect()
+        account.iban = "B"
+        account.pay(2)
+
+    assert ibans(calls)[-1] == "B"
+
+
+def test_what_bodies_of_several_threads_change_is_never_taken_for_the_agents() -> None:
+    inside, leave = threading.Barrier(2), threading.Event()
+
+    class Box:
+        def __init__(self) -> None:
+            self.iban, self.calls = "A", 0
+
+        @writes
+        def wait(self, amount: int) -> None:
+            self.calls += 1
+            inside.wait()
+            leave.wait()
+            self.calls += 1
+
+        @writes
+        def pay(self, amount: int) -> None:
+            self.calls += 1
+
+    box = Box()
+
+    def calls() -> None:
+        copied = contextvars.copy_context()
+        thread = threading.Thread(target=copied.run, args=(box.wait, 1))
+        thread.start()
+        inside.wait()
+        box.pay(2)
+        box.pay(3)
+        leave.set()
+        thread.join()
+        box.pay(4)
+
+    assert [given["self"]["calls"] for given in told(calls)] == [0] * 4
+
+
+def test_a_forked_process_has_only_the_bodies_of_the_thread_that_forked() -> None:
+    account = Account("A")
+    met, ours, theirs = telling.meet(account), Body(), Body()
+    theirs.thread = -1
+    met.enter(ours)
+    met.enter(theirs)
+    telling._turn.after_fork()
+    account.iban = "B"
+    assert met.look()["iban"] == "A"
+    met.leave(ours)
+    account.iban = "C"
+    assert met.look()["iban"] == "C"
