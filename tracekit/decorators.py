@@ -24,9 +24,10 @@ from tracekit.interruption import pass_on
 from tracekit.operations import Kind, as_tags, current
 from tracekit.origin import MADE_BY, origin_of
 from tracekit.prepared import Prepared
-from tracekit.receivers import LeftOut, Whose, watched
+from tracekit.receivers import LeftOut, Whose
 from tracekit.recorder import Recorder
 from tracekit.steps import Step, open_step, passed_by, unrecorded, without_secrets
+from tracekit.watching import watched
 from tracekit.wrap import shape_of, wrap
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -13,7 +13,6 @@ import inspect
 import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +22,6 @@ from tracekit.errors import ContractError
 from tracekit.interruption import pass_on
 from tracekit.telling import (
     NOTHING,
-    Body,
     Met,
     meet,
     met_cell,
@@ -31,7 +29,6 @@ from tracekit.telling import (
     namespace_of,
     scalar,
 )
-from tracekit.wrap import Step
 
 CLASS = "class"
 """Where the class of a receiver stands; like ``NONLOCAL`` no name that a program could give."""
@@ -197,75 +194,6 @@ class LeftOut:
         except Exception as error:  # noqa: BLE001  # as above
             pass_on(error)
             return _by_class(arguments, self.method), []
-
-
-def watched(step: Step, met: list[Met]) -> Step:
-    """Give the step of a call, which takes note of what its body changes."""
-    return step if step.answered or not met else Watched(step, met)
-
-
-class Watched:
-    """A step whose body may change whose calls the next ones are; see ``wrap.Step``."""
-
-    __slots__ = ("_met", "_step")
-    answered = False
-
-    def __init__(self, step: Step, met: list[Met]) -> None:
-        self._step, self._met = step, met
-
-    def answer(self) -> Any:
-        """There is none."""
-        raise AssertionError("only an answered step has an answer")
-
-    def active(self) -> AbstractContextManager[None]:
-        """Make the step the parent of what runs inside, which is its body."""
-        return _Running(self._step.active(), self._met)
-
-    def item(self, value: object) -> None:
-        """A generator yielded ``value``."""
-        self._step.item(value)
-
-    def end(self, value: object) -> None:
-        """The body returned ``value``."""
-        self._step.end(value)
-
-    def end_stream(self, *, complete: bool, returned: object = None) -> None:
-        """A generator ended, or its reader went away before."""
-        self._step.end_stream(complete=complete, returned=returned)
-
-    def fail(self, error: BaseException) -> None:
-        """The body raised ``error``."""
-        self._step.fail(error)
-
-
-class _Running(Body):
-    """The time in which a body runs: all of a call, or up to the next item of a generator.
-
-    Held by the ``with`` statement alone, so that it ends with it whatever comes up in between.
-    """
-
-    __slots__ = ("_inner", "_met")
-
-    def __init__(self, inner: AbstractContextManager[None], met: list[Met]) -> None:
-        super().__init__()
-        self._inner, self._met = inner, met
-
-    def __enter__(self) -> None:
-        for one in self._met:
-            one.enter(self)
-        self._inner.__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        place: types.TracebackType | None,
-    ) -> None:
-        try:
-            self._inner.__exit__(kind, error, place)
-        finally:
-            for one in self._met:
-                one.leave(self)
 
 
 @dataclass(slots=True)

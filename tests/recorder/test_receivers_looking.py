@@ -23,8 +23,9 @@ from tests.recorder.receivers_kit import Account, a, told, writes
 from tests.recorder.record_kit import recording
 from tracekit import receivers, telling
 from tracekit.canonical import Encoded, encode
-from tracekit.receivers import Method, Watched
+from tracekit.receivers import Method
 from tracekit.telling import Body, Met
+from tracekit.watching import Watched
 
 
 class Asked(dt.tzinfo):

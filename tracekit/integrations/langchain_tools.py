@@ -26,9 +26,10 @@ from tracekit.contract import Contract, bind, contract_of
 from tracekit.integrations import nesting
 from tracekit.integrations.langchain import effect_of
 from tracekit.interruption import pass_on
-from tracekit.receivers import CLASS, Whose, told_of, watched
+from tracekit.receivers import CLASS, Whose, told_of
 from tracekit.steps import Unrecorded, open_step, passed_by, unrecorded, without_secrets
 from tracekit.telling import Met
+from tracekit.watching import watched
 from tracekit.wrap import Step as Opened
 from tracekit.wrap import wrap
 
