@@ -165,8 +165,9 @@ class TapeAnswers:
         """Locked: all that was recorded before was made, and nothing that was proposed."""
         self._deciding = True
         if self._mode == "locked":
+            before = self._proposals
             self._proposals = Player(self.player.tape, self.player.policies)
-            self._proposals.advance_to(number)
+            self._proposals.advance_to(number, before)
 
     def next_history(self, decision: Mapping[str, Any], number: int) -> list[JsonValue] | None:
         """Locked: compare with the recorded decision and go on with what was recorded."""

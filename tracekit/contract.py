@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from tracekit.canonical import Encoded, JsonValue, encode
-from tracekit.errors import ContractError
+from tracekit import jsontree
+from tracekit.canonical import Encoded, JsonValue, canonical_text, encode
+from tracekit.errors import ContractError, PointerNotFound
 from tracekit.events import Effect
 
 EFFECTS: tuple[Effect, ...] = ("pure", "read", "write", "unknown")
@@ -138,6 +139,17 @@ class Contract(_Frozen):
                 spelt[parameter.name] = parameter.default
         spelt |= {name: value for name, value in arguments.items() if name not in spelt}
         return spelt
+
+
+def key_at(arguments: JsonValue, place: str | None) -> str:
+    """Write the idempotency key that stands at ``place`` of arguments; nothing without one."""
+    if place is None:
+        return ""
+    try:
+        key = jsontree.get(arguments, place)
+    except PointerNotFound:
+        return ""
+    return "" if key is None else canonical_text(key)
 
 
 def contract_of(

@@ -15,7 +15,7 @@ from dataclasses import replace as with_fields
 
 from replay.diff.partly import Overlooked
 from tracekit.canonical import JsonValue, as_compared, canonical_text, cut_digest, digest
-from tracekit.contract import Contract, Matchers
+from tracekit.contract import Contract, Matchers, key_at
 from tracekit.errors import PointerNotFound
 from tracekit.events import Effect
 from tracekit.jsontree import get, remove, replace
@@ -130,11 +130,7 @@ def _key_of(call: Call, rule: Declared) -> str:
     given = call.arguments
     if isinstance(given, dict) and rule.spelling is not None:
         given = rule.spelling.normalise(given)
-    try:
-        key = get(given, rule.idempotency_field)
-    except PointerNotFound:
-        return ""
-    return "" if key is None else canonical_text(key)
+    return key_at(given, rule.idempotency_field)
 
 
 class Keys:

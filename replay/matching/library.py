@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from replay.matching.keys import KeysSoFar
 from replay.matching.lenses import EXACT, View
 from replay.matching.question import Attempt
 from replay.matching.shelves import Shelf
@@ -15,6 +16,7 @@ class Library:
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
+        self.keys = KeysSoFar(tape)
         self.taken: set[int] = set()
         """Places whose observation was given out, or that are covered by one."""
         self._last = 0

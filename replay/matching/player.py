@@ -108,6 +108,8 @@ class Player:
         seen = sees_writes(asked, self.tape, self._writes)
         if seen is not None and seen != recorded.call.write_set:
             return None
+        if seen is None and self._library.keys.count(asked.tool):
+            return None
         self._asks[asked.tool, recorded.key] += 1
         self._use_up(recorded)
         return Answer(
@@ -130,7 +132,16 @@ class Player:
             unknown = _not_compared(asked, self.tape.calls[found.place])
             if unknown:
                 return self._unmatched(question, why=unknown)
-        return self._unmatched(question) if found is None else self._serve(question, found)
+        if found is not None:
+            self._library.keys.pair(found.place, question.arguments)
+            return self._serve(question, found)
+        other = rungs.other_key(self._library, question)
+        keys, arguments = self._library.keys, question.arguments
+        answer = self._unmatched(
+            question, why=None if other is None else keys.why_not(other, arguments)
+        )
+        keys.note(question.tool, arguments)
+        return answer
 
     def prompt(self, asked: AskedPrompt) -> Answer | None:
         """Find the recorded reply to an equal prompt; None where the record has none."""
@@ -178,11 +189,17 @@ class Player:
         if recorded is not None:
             self._aliases.pair(value, recorded)
 
-    def advance_to(self, decision: int) -> None:
-        """Use up the calls of all decisions before ``decision``, as if the replay had made them."""
+    def advance_to(self, decision: int, proposed: Player | None = None) -> None:
+        """Use up the calls of all decisions before ``decision``, as if the replay had made them.
+
+        ``proposed`` was asked what the planner proposed in their place.
+        """
         for recorded in self.tape.calls:
             if 0 < recorded.call.decision < decision and recorded.index not in self._library.taken:
+                self._library.keys.pair(recorded.index, recorded.arguments)
                 self._use_up(recorded)
+        if proposed is not None:
+            self._library.keys.go_on(proposed._library.keys)
 
     def unconsumed(self) -> tuple[Call, ...]:
         """Return the recorded calls that the replay never asked for; covered ones never count."""

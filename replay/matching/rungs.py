@@ -213,7 +213,34 @@ def _looks(library: Library, question: Question) -> Iterator[tuple[Attempt, Shel
             yield attempt, shelf
 
 
+def other_key(library: Library, question: Question) -> int | None:
+    """Find the unused write that would answer but for the idempotency keys used so far."""
+    if not _keyed(library, question):
+        return None
+    for attempt, shelf in _looks(library, question):
+        queue = shelf.queue(None, covered=False)
+        fits = _looks_equal(library, question, attempt)
+        place = None if queue is None else queue.next(question.asked.path, library.taken, fits)
+        if place is not None:
+            return place
+    return None
+
+
+def _keyed(library: Library, question: Question) -> bool:
+    """Whether it counts which idempotency keys were used before."""
+    return question.nature == "write" and library.keys.count(question.tool)
+
+
 def _fits(library: Library, question: Question, attempt: Attempt) -> Fits | None:
+    """What a key leaves open, and whether a write's idempotency key is new where it was."""
+    equal = _looks_equal(library, question, attempt)
+    if not _keyed(library, question):
+        return equal
+    keys, arguments = library.keys, question.arguments
+    return lambda place: (equal is None or equal(place)) and keys.agree(place, arguments)
+
+
+def _looks_equal(library: Library, question: Question, attempt: Attempt) -> Fits | None:
     """What a key leaves open: how close numbers are, and of which classes objects are."""
     calls, types = library.tape.calls, question.asked.types
     if not types:

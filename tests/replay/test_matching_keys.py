@@ -1,0 +1,111 @@
+"""Idempotency keys: a retry is answered by a retry, and a new payment by a new one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import tracekit
+from replay import ReplayOptions
+from replay.matching import ArgumentMap, Player, Policies
+from replay.matching.values import Unmatched
+from replay.replayer import Replayer
+from replay.tape import Tape
+from replay.tape_answers import Mode
+from tests.replay.tape_kit import again, asked, call, contract, player, record
+from tracekit.trajectory import Call
+
+PAY = contract("pay", "write", "amount", "key", idempotency_field="/key")
+
+
+def _pays(keys: str) -> list[Call]:
+    return [
+        replace(call("pay", "write", at, amount=42, key=key), contract=PAY)
+        for at, key in enumerate(keys)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "answered"),
+    [
+        ("11", "11", 2),
+        ("11", "22", 2),
+        ("11", "12", 1),
+        ("11", "21", 1),  # spelt as recorded, and another payment all the same
+        ("12", "34", 2),
+        ("12", "21", 2),
+        ("12", "11", 1),
+        ("12", "33", 1),
+        ("112", "343", 3),
+        ("112", "344", 2),
+    ],
+)
+def test_a_write_that_carries_a_key_again_answers_only_one_that_does_so_too(
+    then: str, now: str, answered: int
+) -> None:
+    policies: tuple[Unmatched, ...] = ("error", "simulate", "sandbox")
+    for wanted in policies:
+        replay = player(record(*_pays(then)), unmatched={"write": wanted})
+        given = [replay.call(again(one)) for one in _pays(now)]
+        rungs = [answer.rung for answer in given]
+        assert rungs.count("exact") + rungs.count("normalised") == answered
+        assert rungs.count(wanted) == len(now) - answered
+        assert all(
+            "its idempotency key: recorded " in answer.explanation and answer.tainted
+            for answer in given
+            if answer.rung == wanted
+        )
+
+
+def test_a_proposal_may_repeat_the_key_it_was_shown_or_its_own() -> None:
+    tape = Tape.of(record(*_pays("11")))
+    for first, second, rung in (
+        ("1", "1", "exact"),
+        ("2", "2", "normalised"),
+        ("2", "1", "exact"),
+        ("1", "2", "error"),
+        ("2", "3", "error"),
+    ):
+        before, after = Player(tape, Policies()), Player(tape, Policies())
+        before.advance_to(1)
+        before.call(again(_pays(first)[0]))
+        after.advance_to(2, before)
+        assert after.call(again(_pays(second)[0])).rung == rung
+
+
+def test_a_repeated_key_is_known_by_a_new_argument_name_too() -> None:
+    now = contract("pay", "write", "amount", "once", idempotency_field="/once")
+    maps = (ArgumentMap("pay", "pay", "/key", "/once"),)
+    replay = player(record(*_pays("11")), maps=maps)
+    asks = [replace(asked("pay", "write", amount=42, once=key), contract=now) for key in "232"]
+    assert [replay.call(one).rung for one in asks] == ["normalised", "error", "normalised"]
+
+
+@tracekit.tool(name="pay", effect="write", idempotency_field="key")
+def pay(amount: int, key: str) -> str:
+    raise AssertionError("a write ran")
+
+
+@pytest.mark.parametrize("mode", ["free", "locked"])
+@pytest.mark.parametrize(("made", "kind"), [("12", "fail"), ("22", "pass")])
+def test_a_second_payment_never_passes_for_another_attempt(
+    mode: Mode, made: str, kind: str
+) -> None:
+    def decides(history: list[dict[str, object]], tools: object) -> dict[str, object]:
+        done = sum(message["role"] == "tool" for message in history)
+        if done == len(made):
+            return {"answer": "because"}
+        return {"tool": "pay", "arguments": {"amount": 42, "key": made[done]}}
+
+    @tracekit.agent(name="sre")
+    def pays(question: str) -> str:
+        for key in made:
+            pay(42, key)
+        return "because"
+
+    options = ReplayOptions(isolation="process", self_test=False, mode=mode)
+    for planner in (pays, decides):
+        with Replayer(planner, options) as replayer:
+            result = replayer.replay(record(*_pays("11")))
+        assert result.verdict.kind == kind, str(result.verdict)
