@@ -19,6 +19,7 @@ from replay.toolhost import GUARD
 from replay.workers import KINDS, Bindings, Kind, Worker, observation_of
 from tracekit import jsontree
 from tracekit.canonical import JsonValue, cut_digest, digest
+from tracekit.contract import key_at
 from tracekit.errors import PointerNotFound
 from tracekit.events import PolicyDecision
 from tracekit.redact import find_placeholders
@@ -164,10 +165,15 @@ class Doing:
         )
 
     def _new_key(self, asked: AskedCall) -> str:
-        """Derive a key from the replay and the call; equal calls of one replay get several."""
+        """Derive a key from the replay and the call; equal calls of one replay get several.
+
+        Where the caller gave a key of its own, that decides: another attempt is no other write.
+        """
+        field = None if asked.contract is None else asked.contract.idempotency_field
+        given = key_at(dict(asked.arguments), field)
         made: dict[str, JsonValue] = {"tool": asked.tool, "arguments": dict(asked.arguments)}
-        call = digest(made)
-        self._made[call] += 1
+        call = digest({"tool": asked.tool, "key": given} if given else made)
+        self._made[call] += not given or not self._made[call]
         whole: list[JsonValue] = [self._scribe.run_id, call, self._made[call]]
         return f"replay-{digest(whole).removeprefix('sha256:')[:_KEY_DIGITS]}"
 

@@ -58,6 +58,20 @@ def pays_twice(order):
     return [desk.refund(order, 7), desk.refund(order, 7)]
 
 
+@tracekit.tool(effect="write", idempotency_field="key")
+def charge(order, key):
+    raise AssertionError("a write ran")
+
+
+@tracekit.agent
+def charges_again(order):
+    return [charge(order, key) for key in ("k1", "k1", "k2")]
+
+
+def charged(order, key, idempotency_key):
+    return [key, idempotency_key]
+
+
 @tracekit.agent
 def asks_elsewhere(order):
     try:
@@ -212,6 +226,14 @@ def test_equal_writes_of_one_replay_get_keys_of_their_own(folder: Path, sandbox:
     replay(folder, "pays_twice", in_sandbox(sandbox))
     lines = (sandbox / "ledger").read_text().splitlines()
     assert len(lines) == len(set(lines)) == 2
+
+
+def test_another_attempt_of_a_write_keeps_its_new_key(folder: Path, sandbox: Path) -> None:
+    bindings = Bindings(functions={"sandbox": {"charge": "sandboxes:charged"}})
+    first, again, other = answer_of(replay(folder, "charges_again", bindings))
+    assert first == again
+    assert first != other
+    assert all(given[0] == given[1] != "k1" for given in (first, other))
 
 
 def test_what_was_made_is_written_into_the_replay(folder: Path, sandbox: Path) -> None:
