@@ -88,4 +88,5 @@ def with_short_ids(draft: Draft) -> tuple[Draft, dict[str, str]]:
     ids = {f.id: f.tool if tools[f.tool] == 1 else f.id for f in draft.case.observations}
     fixtures = tuple(f.model_copy(update={"id": ids[f.id]}) for f in draft.case.observations)
     seen = {ids[name]: number for name, number in draft.seen.items() if name in ids}
-    return replace(draft.but(observations=fixtures), seen=seen), ids
+    asked = {ids[name]: told for name, told in draft.asked.items() if name in ids}
+    return replace(draft.but(observations=fixtures), seen=seen, asked=asked), ids

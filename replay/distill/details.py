@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replay.distill.draft import Draft
+from replay.distill.telling import telling
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,23 @@ class Offers:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What stands beside the observations: clock, delays, identity, how often and to what."""
+    """What stands beside the observations: clock, delays, identity, how often and to what.
 
+    Of what an observation answers, that goes which does not tell it from another one.
+    """
+
+    asked_only: bool = False
+    """Whether the parts are what observations answer, and nothing else."""
     name: str = "details"
 
     def parts(self, whole: Draft) -> Sequence[Hashable]:
         """What is there."""
         case = whole.case
+        kept = telling(whole)
+        more = [f for f in case.observations if f.id in kept and f.arguments != kept[f.id]]
+        arguments: list[Hashable] = [("arguments", f.id) for f in more]
+        if self.asked_only:
+            return arguments
         found: list[Hashable] = []
         found += [("delay", f.id) for f in case.observations if f.delay_ms]
         if case.minted:
@@ -62,12 +73,12 @@ class Details:
         found += [("identity", name) for name in case.identity]
         found += [("times", f.id) for f in case.observations if f.times == "every"]
         found += [("fault", f.id) for f in case.observations if f.error and f.error.value]
-        free = [f for f in case.observations if f.tool not in whole.writes and f.arguments]
-        return found + [("arguments", f.id) for f in free]
+        return found + arguments
 
     def without(self, whole: Draft, parts: Collection[Hashable]) -> Draft:
         """Leave details out."""
         case = whole.case
+        kept = telling(whole)
         fixtures = []
         for fixture in case.observations:
             changed: dict[str, Any] = {}
@@ -76,7 +87,7 @@ class Details:
             if ("times", fixture.id) in parts:
                 changed["times"] = 1
             if ("arguments", fixture.id) in parts:
-                changed["arguments"] = None
+                changed["arguments"] = kept.get(fixture.id)
             if ("fault", fixture.id) in parts and fixture.error is not None:
                 changed["error"] = fixture.error.model_copy(update={"value": None})
                 changed["types"] = {}

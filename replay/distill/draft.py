@@ -56,6 +56,8 @@ class Draft:
     """The recorded decision after which the user said each of the case's turns."""
     seen: Mapping[str, int]
     """Observation → number of the recorded decision that it answered."""
+    asked: Mapping[str, JsonValue]
+    """Observation → the arguments that it answered in the run, as its fixture asks for them."""
     writes: frozenset[str]
     """Tools that may write."""
     schemas: Mapping[str, Mapping[str, JsonValue]]
@@ -203,6 +205,7 @@ def draft_of(
         numbers=tuple(decision.index for decision in record.decisions) if deciding else (),
         spoken=tuple(turn.before_decision - 1 for turn in turns),
         seen=seen,
+        asked={fixture.id: fixture.arguments for fixture in fixtures},
         writes=frozenset(_writing(record, contracts)),
         schemas={n: c.result_schema for n, c in contracts.items() if c.result_schema},
     )

@@ -14,6 +14,7 @@ from replay.case.schema import same
 from replay.caserun import CaseResult, CaseRunner
 from replay.distill.draft import Draft
 from replay.distill.provenance import Flow
+from replay.distill.telling import mistaken
 from replay.oracles import OracleFinding
 from replay.oracles.judging import cost_of
 from tracekit import jsontree
@@ -77,6 +78,8 @@ class Judge:
         return Judge(failing, fixed, self.target, notes=self.notes, consumed=self.consumed)
 
     def _objection(self, draft: Draft) -> str | None:
+        if (tool := mistaken(draft)) is not None:
+            return f"an observation of {tool} would answer a call that came to another one"
         case = draft.case.model_copy(update={"expected": self.target.expected})
         seen = self._run(self.failing, case)
         found = self.target.found_in(seen)

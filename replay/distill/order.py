@@ -28,6 +28,7 @@ def all_layers(draft: Draft, needles: Needles) -> list[Layer[Draft]]:
         Details(),
         Steps(needles),
         Observations(needles),
+        Details(asked_only=True),  # of fewer observations less tells them apart
         ScriptedCalls(),
         Replies(),
         Turns(),
