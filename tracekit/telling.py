@@ -123,6 +123,8 @@ def _is_exact(kind: type) -> bool:
 def scalar(value: object) -> object:
     """What a field says of whose it is; ``NOTHING`` where it says nothing."""
     kind = type(value)
+    if kind is int or kind is bool or value is None:  # most are that, or text
+        return value
     if not _is_exact(kind):
         if not issubclass(kind, _DERIVED):
             return NOTHING
@@ -191,7 +193,8 @@ def _contents(cls: type, layout: _Layout, obj: object) -> dict[Any, object]:
         value = _slot(slot, obj)
         if value is not NOTHING:
             found[slot.__name__] = value
-    found |= classes.instance_dict(obj)
+    own = classes.instance_dict(obj)
+    found = {**found, **own} if found else own
     if layout.kind == "pydantic":
         for place in ("__pydantic_private__", "__pydantic_extra__"):
             more = _slot(_class_attribute(cls, place), obj)
@@ -282,9 +285,8 @@ class Met:
             return self.counts
 
     def enter(self, body: Body) -> None:
-        """Take note that a body runs: what has changed before, the agent's code changed."""
+        """Take note that a body runs; what had changed before is to be looked at first."""
         with _turn.lock:
-            self.look()
             self.bodies.add(body)
 
     def leave(self, body: Body) -> None:

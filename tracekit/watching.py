@@ -18,11 +18,12 @@ def watched(step: Step, met: list[Met]) -> Step:
 class Watched:
     """A step whose body may change whose calls the next ones are; see ``wrap.Step``."""
 
-    __slots__ = ("_met", "_step")
+    __slots__ = ("_met", "_resumed", "_step")
     answered = False
 
     def __init__(self, step: Step, met: list[Met]) -> None:
         self._step, self._met = step, met
+        self._resumed = False
 
     def answer(self) -> Any:
         """There is none."""
@@ -30,6 +31,10 @@ class Watched:
 
     def active(self) -> AbstractContextManager[None]:
         """Make the step the parent of what runs inside, which is its body."""
+        if self._resumed:  # what has changed since the last item, the agent's code changed
+            for one in self._met:
+                one.look()
+        self._resumed = True
         return _Running(self._step.active(), self._met)
 
     def item(self, value: object) -> None:
