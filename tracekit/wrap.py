@@ -168,6 +168,7 @@ def _coroutine(function: Callable[..., Any], open_step: OpenStep, off: Off) -> C
             return await function(*args, **kwargs)
         step = open_step(args, kwargs)
         if step.answered:
+            await _let_others_begin()
             return step.answer()
         try:
             with step.active():
@@ -179,6 +180,13 @@ def _coroutine(function: Callable[..., Any], open_step: OpenStep, off: Off) -> C
         return value
 
     return wrapper
+
+
+async def _let_others_begin() -> None:
+    """Give way once, as the body that is not run would: what was begun beside it comes to begin."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        await asyncio.sleep(0)
 
 
 def _generator(function: Callable[..., Any], open_step: OpenStep, off: Off) -> Callable[..., Any]:
@@ -253,7 +261,8 @@ def _played(recorded: Iterable[Any]) -> Generator[Any, Any, Any]:
     items: list[Any] = [recorded] if whole else list(recorded)
     end = recorded.end if isinstance(recorded, Stream) else "over"
     last = items.pop() if end in ("raised", "returned") else None
-    yield from items
+    for item in items:  # noqa: UP028  # a list takes nothing that a reader sends
+        yield item
     if end == "raised":
         raise last  # type: ignore[misc]  # what a stream raised is an error
     if end == "left":

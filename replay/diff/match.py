@@ -214,7 +214,7 @@ def regrouped(
     """Name the pairs of calls that were issued together on one side only, and mind it."""
     found: dict[tuple[int, int], tuple[Match, Match]] = {}
     numbered = list(enumerate(matches))
-    for side, other in ((left, right), (right, left)):
+    for side in (left, right):
         groups: dict[int, list[int]] = {}
         for number, match in numbered:
             mine = match.left if side is left else match.right
@@ -226,7 +226,7 @@ def regrouped(
                 continue
             for i, one in enumerate(group):
                 for two in group[i + 1 :]:
-                    if _minds(matches[one], matches[two], left, right, other):
+                    if _minds(matches[one], matches[two], left, right, side):
                         found[min(one, two), max(one, two)] = (matches[one], matches[two])
     return list(found.values())
 
@@ -238,15 +238,19 @@ def _writes(match: Match, left: PartialOrder, right: PartialOrder) -> bool:
 
 
 def _minds(
-    one: Match, two: Match, left: PartialOrder, right: PartialOrder, other: PartialOrder
+    one: Match, two: Match, left: PartialOrder, right: PartialOrder, side: PartialOrder
 ) -> bool:
-    first = one.left if other is left else one.right
-    second = two.left if other is left else two.right
-    if first is None or second is None:
+    """Whether ``side`` has two steps at once, the other one after the other, and that matters."""
+    other = right if side is left else left
+    (here, there), (here_too, there_too) = (
+        (match.left, match.right) if side is left else (match.right, match.left)
+        for match in (one, two)
+    )
+    if here is None or here_too is None or there is None or there_too is None:
         return False
-    if other.steps[first].decision == other.steps[second].decision:
+    if other.steps[there].decision == other.steps[there_too].decision:
         return False
-    return other.conflict(first, second)
+    return other.conflict(there, there_too) and not side.in_turn(here, here_too)
 
 
 def retries(steps: Sequence[Step]) -> set[int]:

@@ -1,9 +1,10 @@
 """The partial order of a run, and its linearisation in the order of another.
 
-Which steps may change places follows from three rules. Steps of one decision are unordered. Steps
-of different decisions keep their order if both write, if one is a write that may have happened and
-the other a read that shares a resource with it, or if a value first seen in the observation of one
-occurs in the arguments of the other. Where the user and the planner talk, nothing passes.
+Which steps may change places follows from three rules. Steps of one decision are unordered; where
+they are one only by time, those that overlap. Others keep their order if both write, if one is a
+write that may have happened and the other a read that shares a resource with it, or if a value
+first seen in the observation of one occurs in the arguments of the other. Where the user and the
+planner talk, nothing passes.
 
 Of several observations that show a value any one will do, so the constraints are not a plain
 graph; still, a step that could be next stays one that could be next, and therefore taking the
@@ -16,10 +17,11 @@ import heapq
 from bisect import bisect_left
 from collections.abc import Sequence, Set
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 from operator import itemgetter
 
 from replay.diff.flow import Flow, Values
+from replay.diff.overlap import Spans, gathered_by_time, was_over
 from replay.diff.rows import Row
 from replay.diff.steps import Step
 from tracekit.trajectory import Trajectory
@@ -51,7 +53,11 @@ class PartialOrder:
 
     @cached_property
     def _constraints(self) -> _Constraints:
-        return _Constraints(self.steps, self.flow)
+        return _Constraints(self.steps, self.flow, self._by_time)
+
+    @cached_property
+    def _by_time(self) -> frozenset[int]:
+        return gathered_by_time(self._run)
 
     @property
     def edges(self) -> int:
@@ -61,6 +67,13 @@ class PartialOrder:
     def linearise(self, ranks: Sequence[tuple[float, str, int]]) -> list[int]:
         """Return the permitted order that is smallest by ``ranks``; ties never occur."""
         return self._constraints.linearise(ranks)
+
+    def in_turn(self, one: int, two: int) -> bool:
+        """Whether two steps of one decision are in it by time alone, and did not overlap."""
+        first, second = self.steps[one], self.steps[two]
+        if first.decision not in self._by_time:
+            return False
+        return was_over(first, second) or was_over(second, first)
 
     def conflict(self, one: int, two: int) -> bool:
         """Whether two steps would keep their order, were they of different decisions."""
@@ -73,7 +86,7 @@ class PartialOrder:
 class _Constraints:
     """What each step waits for, and what it lets others go on with."""
 
-    def __init__(self, steps: Sequence[Step], flow: Flow) -> None:
+    def __init__(self, steps: Sequence[Step], flow: Flow, by_time: frozenset[int]) -> None:
         self.steps = steps
         self.flow = flow
         self._after: list[list[int]] = [[] for _ in steps]
@@ -83,6 +96,8 @@ class _Constraints:
         self._segments = _segments(steps)
         for segment in self._segments:
             self._order_effects(segment)
+            if by_time:
+                self._order_overlapping(segment, by_time)
             self._order_speech(segment)
         self._order_values()
         self.edges = sum(self._needs)
@@ -144,6 +159,27 @@ class _Constraints:
                 if touches not in seen:
                     seen[touches] = self._visible(index, groups)
                 self._order_read(index, seen[touches])
+
+    def _order_overlapping(self, segment: range, by_time: frozenset[int]) -> None:
+        """Order the calls of one decision that did not overlap, as those of several decisions."""
+        for decision, found in groupby(segment, lambda index: self.steps[index].decision):
+            if decision not in by_time:
+                continue
+            steps = [self.steps[index] for index in found]
+            writes = [step for step in steps if step.writes]
+            spans = Spans(writes)
+            for write in writes:
+                for before in spans.just_before(write):
+                    self._edge(before, write.index)
+            seen: dict[tuple[str, ...] | None, Spans] = {}
+            for read in (step for step in steps if step.effect == "read"):
+                touches = _touches(read)
+                if touches not in seen:
+                    seen[touches] = Spans([write for write in writes if _shares(read, write)])
+                for before in seen[touches].just_before(read):
+                    self._edge(before, read.index)
+                for after in seen[touches].just_after(read):
+                    self._edge(read.index, after)
 
     def _visible(self, read: int, groups: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
         """List the writes that a read could see, each decision's together, with the decision."""

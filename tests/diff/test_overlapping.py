@@ -1,0 +1,69 @@
+"""Calls of code that are one decision only by time keep their order where they do not overlap."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replay.diff import diff
+from replay.diff.overlap import Spans, was_over
+from replay.diff.steps import declared, steps_of
+from tests.diff.building import read, run, write
+from tracekit.trajectory import Call, Trajectory
+
+
+def at(call: Call, start: int, end: int) -> Call:
+    return replace(call, ts_start_ns=start, ts_end_ns=end)
+
+
+def beside_an_open_read(first: Call, second: Call) -> Trajectory:
+    """Two calls, one after the other, while a third is open."""
+    return run((at(read("rows", {}, [1]), 0, 90), at(first, 10, 20), at(second, 30, 40)))
+
+
+CHECK, PAY = read("verify", {"order": 1}, "ok"), write("refund", {"order": 1}, "done")
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [(CHECK, PAY), (write("close", {"order": 1}, "done"), PAY)],
+    ids=["a check and a write", "two writes"],
+)
+def test_what_changes_places_beside_an_open_call_differs(one: Call, two: Call) -> None:
+    found = diff(beside_an_open_read(one, two), beside_an_open_read(two, one))
+    assert found.divergences
+    assert diff(beside_an_open_read(one, two), beside_an_open_read(one, two)).divergences == ()
+
+
+def test_calls_that_overlap_have_no_order() -> None:
+    left = run((at(CHECK, 0, 50), at(PAY, 10, 60)))
+    right = run((at(PAY, 0, 60), at(CHECK, 10, 50)))
+    assert diff(left, right).divergences == ()
+
+
+def test_whether_an_open_call_lets_others_join_its_decision_is_no_difference() -> None:
+    apart = run(at(CHECK, 0, 10), at(PAY, 20, 30))
+    beside = run((at(CHECK, 0, 10), at(PAY, 20, 30)))
+    assert diff(apart, beside).divergences == ()
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)), min_size=1, max_size=9))
+def test_what_is_left_out_of_the_order_follows_from_the_rest(spans: list[tuple[int, int]]) -> None:
+    calls = [at(write("w", {"n": n}, n), a, a + d) for n, (a, d) in enumerate(spans)]
+    one = run(tuple(calls))
+    steps = steps_of(one, declared(one, one))
+    before = {step.index: set(Spans(steps).just_before(step)) for step in steps}
+    after = {step.index: set(Spans(steps).just_after(step)) for step in steps}
+    reached: dict[int, set[int]] = {}
+    for step in sorted(steps, key=lambda step: (step.call and step.call.ts_start_ns) or 0):
+        reached[step.index] = set().union(
+            *({i} | reached[i] for i in before[step.index]), before[step.index]
+        )
+    for step in steps:
+        over = {other.index for other in steps if was_over(other, step)}
+        assert reached[step.index] == over
+        assert after[step.index] <= {i.index for i in steps if was_over(step, i)}
+        assert bool(after[step.index]) == any(was_over(step, other) for other in steps)
