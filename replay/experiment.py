@@ -53,7 +53,7 @@ def parse_override(text: str) -> Override:
         raise UsageError(f"--set {text[:_WIDTH]}: not understood", hint=_HINT)
     given, named = found["value"], found["value"].startswith("@")
     try:
-        said = Path(given[1:]).read_text("utf-8") if named else given
+        said = Path(given[1:]).read_text("utf-8-sig") if named else given
         value = parse_json(said)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--set {text[:_WIDTH]}: {error}") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from codecs import BOM_UTF8
 from pathlib import Path
 from reprlib import Repr
 from typing import Any
@@ -36,6 +37,8 @@ _TOKENS = re.compile(
 def read_text(path: str | Path, *, most: int = MAX_BYTES) -> str:
     """Read the text of a file; a huge one, or one that is no text, is refused.
 
+    The mark that some editors put before UTF-8 text is no part of it.
+
     Raises:
         CaseError: it cannot be read.
     """
@@ -48,6 +51,7 @@ def read_text(path: str | Path, *, most: int = MAX_BYTES) -> str:
         raise CaseError(f"cannot be read: {said}", path=str(path)) from error
     if len(data) > most:
         raise CaseError(f"is larger than {most // 2**20} MiB", path=str(path))
+    data = data.removeprefix(BOM_UTF8)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

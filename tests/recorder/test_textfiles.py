@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.case import read_case, read_oracles
+from replay.experiment import parse_override
 from replay.gates import parse_gates, read_gates
 from tracekit.canonical import parse_json
 from tracekit.errors import CaseError, InvalidJson, StoreError, TracekitError
@@ -172,3 +173,31 @@ def test_a_text_is_read_as_it_stands(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes("a\r\n\ufeffé".encode())
     assert read_text(path) == "a\r\n\ufeffé"
+
+
+@pytest.mark.parametrize(
+    ("reader", "text"),
+    [
+        (read_gates, 'gates = ["tool_recall >= 0.9"]\n'),
+        (load_effects, 'send = "write"\n'),
+        (lambda path: parse_override(f"1.observation=@{path}"), '{"a": 1}'),
+    ],
+)
+def test_the_mark_that_some_editors_put_before_a_text_is_no_part_of_it(
+    reader: Callable[[Path], Any], text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "file.toml"
+    path.write_text(text, "utf-8")
+    plain = reader(path)
+    path.write_text(text, "utf-8-sig")
+    assert reader(path) == plain
+
+
+def test_places_are_counted_behind_the_mark(tmp_path: Path) -> None:
+    path = tmp_path / "file.toml"
+    path.write_bytes(b"\xef\xbb\xbfgates = [1,\n")
+    with pytest.raises(CaseError, match="file.toml:2:1: "):
+        read_gates(path)
+    path.write_bytes(b"\xef\xbb\xbf\xc3\xa9\xff")
+    with pytest.raises(CaseError, match="file.toml:1:2: is not UTF-8"):
+        read_text(path)

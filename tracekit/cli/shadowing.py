@@ -98,7 +98,7 @@ def _input(text: str) -> JsonValue:
 
     named = text.startswith("@")
     try:
-        return parse_json(Path(text[1:]).read_text("utf-8") if named else text)
+        return parse_json(Path(text[1:]).read_text("utf-8-sig") if named else text)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--input {text}: {error}") from error
     except InvalidJson as error:

@@ -97,7 +97,7 @@ def describe(folder: Folder) -> Folder:
 
 def _read_toml(path: Path, toml: Path) -> Folder:
     try:
-        fields = parse_toml(toml.read_text("utf-8"), path=str(toml))
+        fields = parse_toml(toml.read_text("utf-8-sig"), path=str(toml))
         version = fields["schema_version"]
         if type(version) is not int or version < 1:
             raise TypeError
