@@ -7,6 +7,8 @@ itself cannot be given to it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from replay.messages import provider_message
 from replay.scribe import Scribe
 from replay.tape_answers import decision_messages, history_of
@@ -69,17 +71,22 @@ def history_before(record: Trajectory, start: int) -> list[JsonValue]:
 
 
 def write_prefix(scribe: Scribe, record: Trajectory, start: int, *, actor: str) -> None:
-    """Write the decisions before ``start`` into a replay as they were recorded."""
+    """Write what was said and decided before ``start`` into a replay as it was recorded."""
+    _write_turns(scribe, [turn for turn in record.turns if turn.before_decision == 1])
     for decision in record.decisions[: start - 1]:
         _write_decision(scribe, decision, actor)
-        for turn in _turns(record, decision):
-            scribe.note(MessageNoted, actor="user", actor_kind="user", observation=turn.content)
+        _write_turns(scribe, _turns(record, decision))
 
 
 def _turns(record: Trajectory, decision: Decision) -> list[Message]:
     """What the user said between a decision and the next."""
     after = decision.index + 1
     return [m for m in record.messages if m.role == "user" and m.before_decision == after]
+
+
+def _write_turns(scribe: Scribe, turns: Iterable[Message]) -> None:
+    for turn in turns:
+        scribe.note(MessageNoted, actor="user", actor_kind="user", observation=turn.content)
 
 
 def _write_decision(scribe: Scribe, decision: Decision, actor: str) -> None:

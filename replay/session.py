@@ -320,6 +320,9 @@ class Session:
         if locked is not None:
             append: list[JsonValue] = locked
             more = bool(locked)
+            for message in locked:
+                if isinstance(message, dict) and message["role"] == "user":
+                    self._note_turn(message["content"])
         else:
             append = [spoken, *results]
             turn = self._answerer.user_turn(
@@ -328,9 +331,7 @@ class Session:
             more = turn is not None or not decision["final"]
             if turn is not None:
                 self._tainted = self._tainted or turn.tainted
-                self._scribe.note(
-                    MessageNoted, actor="user", actor_kind="user", observation=turn.content
-                )
+                self._note_turn(turn.content)
                 append.append({"role": "user", "content": turn.content})
         if more:
             return {"append": append}
@@ -338,6 +339,9 @@ class Session:
         answer = said if decision["message"] is not None else None
         self._scribe.end(RunEnded, self._scribe.root or "", parent=None, observation=answer)
         return {"stop": True, "answer": decision["message"]}
+
+    def _note_turn(self, content: JsonValue) -> None:
+        self._scribe.note(MessageNoted, actor="user", actor_kind="user", observation=content)
 
     def _act(
         self, decision: Mapping[str, Any], spoken: Mapping[str, Any], number: int

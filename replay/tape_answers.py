@@ -200,15 +200,21 @@ class TapeAnswers:
 
 
 def history_of(record: Trajectory) -> list[JsonValue]:
-    """What a planner that decides is shown before its first decision."""
-    opening: list[JsonValue] = [
-        {"role": message.role, "content": message.content}
-        for message in record.messages
-        if message.before_decision == 1
-    ]
-    if not any(isinstance(m, dict) and m["role"] == "user" for m in opening):
-        opening.append({"role": "user", "content": prompt_text(record.input.value)})
+    """What a planner that decides is shown before its first decision.
+
+    The user's first words are the input, which may also stand there as a message.
+    """
+    before = [message for message in record.messages if message.before_decision == 1]
+    opening: list[JsonValue] = [{"role": m.role, "content": m.content} for m in before]
+    place = next((at for at, m in enumerate(before) if m.role == "user"), len(before))
+    beside = place < len(before) and before[place] is next(iter(record.turns), None)
+    if place == len(before) or (beside and _says_something(record.input)):
+        opening.insert(place, {"role": "user", "content": prompt_text(record.input.value)})
     return opening
+
+
+def _says_something(given: Observation) -> bool:
+    return given.state == "captured" and given.value not in (None, "", {}, [])
 
 
 def prompt_text(value: JsonValue) -> JsonValue:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
 from tracekit.events import ContentState, Effect, PolicyDecision, Rung
+from tracekit.jsontree import walk
 from tracekit.origin import Origin
 
 
@@ -201,6 +202,18 @@ class Trajectory:
     def calls(self) -> tuple[Call, ...]:
         """The calls of all decisions, in order."""
         return tuple(call for decision in self.decisions for call in decision.calls)
+
+    @property
+    def turns(self) -> tuple[Message, ...]:
+        """The user's turns; a first one that says no more than the run's input is none."""
+        told = sorted(
+            (m for m in self.messages if m.role == "user"), key=lambda m: m.before_decision
+        )
+        if told and told[0].before_decision <= 1 and self.input.state == "captured":
+            first, given = told[0].content, self.input.value
+            if first == given or [first] == [leaf for _, leaf in walk(given)]:
+                return tuple(told[1:])
+        return tuple(told)
 
     @property
     def has_agent_code(self) -> bool:

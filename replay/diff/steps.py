@@ -29,7 +29,7 @@ from tracekit.canonical import JsonValue, canonical_text, cut_digest
 from tracekit.contract import Contract, Matchers
 from tracekit.events import Effect
 from tracekit.jsontree import walk
-from tracekit.trajectory import Call, Message, Trajectory
+from tracekit.trajectory import Call, Trajectory
 
 StepKind = Literal["call", "said", "told", "turn"]
 """``said``: text beside calls. ``told``: a decision that only speaks. ``turn``: the user's."""
@@ -206,7 +206,7 @@ def steps_of(
     """
     steps: list[Step] = []
     likes = _Likes(like)
-    turns = _turns(run)
+    turns = list(run.turns)
     keys = Keys(rules)
     for decision in run.decisions:
         while turns and turns[0].before_decision <= decision.index:
@@ -244,15 +244,6 @@ class _Likes:
                 self._next = at + 1
                 return step
         return None
-
-
-def _turns(run: Trajectory) -> list[Message]:
-    """List the user's turns; a first one that says no more than the run's input is none."""
-    told = sorted((m for m in run.messages if m.role == "user"), key=lambda m: m.before_decision)
-    if told and told[0].before_decision <= 1 and run.input.state == "captured":
-        said = [told[0].content], [leaf for _, leaf in walk(run.input.value)]
-        return told[1:] if said[0] == said[1] or told[0].content == run.input.value else told
-    return told
 
 
 def _speech(index: int, kind: StepKind, decision: int, content: JsonValue) -> Step:
