@@ -2,7 +2,7 @@
 
 The one idea: two runs fail for the same reason if the planner, run on each, has the same finding:
 oracle, tool, argument and class of error, at the same place. One run stands for all of its group,
-the smallest, and where a case for that reason is there already, none is made.
+the smallest, and where a case is there already that the planner fails so, none is made.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replay.case import SUFFIX, Reason, read_case
+from replay.case import Reason
 from replay.caserun import CaseRunner
 from replay.distill.beginning import spec, whole_run
+from replay.distill.covering import Cover, Covering
 from replay.distill.distilling import DistillOptions, distill_record
 from replay.distill.meaning import meaning_of
 from replay.distill.outcome import TERMINATED, DistillResult
 from replay.oracles import OracleFinding
 from replay.replayer import check_replayable
-from tracekit.errors import CaseError, DistillError, TracekitError
+from tracekit.errors import DistillError, TracekitError
 from tracekit.numerals import counted
 from tracekit.store import Store
 from tracekit.trajectory import Trajectory
@@ -184,14 +185,24 @@ def distill_many(
                 continue
             pile = piles.setdefault((str(found.signature), found.place), _Pile(found, size))
             pile.add(run_id, found, size)
-    covering, remarks = _cases(options.out, spec(planner))
+        covering = Covering(options.out, spec(planner))
+        heap = sorted(piles.values(), key=lambda pile: -len(pile.runs))
+        covers = [covering.of(pile.finding, failing) for pile in heap]
     groups: list[Group] = []
-    for done, pile in enumerate(sorted(piles.values(), key=lambda pile: -len(pile.runs))):
+    for done, (pile, cover) in enumerate(zip(heap, covers, strict=True)):
         tell("groups", done, len(piles))
-        ended = any(group.terminated for group in groups)
-        one = _left(pile) if ended else _distilled(pile, covering, store, planner, fixed, options)
-        groups.append(one)
-    return Grouped(failing.planner_name, tuple(groups), undecided, tuple(remarks))
+        if cover is not None:
+            groups.append(_covered(pile, cover))
+        elif any(group.terminated for group in groups):
+            groups.append(_left(pile))
+        else:
+            groups.append(_distilled(pile, store, planner, fixed, options))
+    return Grouped(failing.planner_name, tuple(groups), undecided, tuple(covering.remarks))
+
+
+def _covered(pile: _Pile, cover: Cover) -> Group:
+    finding = pile.finding
+    return Group(finding.signature, finding.text, tuple(pile.runs), covered_by=cover.path)
 
 
 def _left(pile: _Pile) -> Group:
@@ -216,24 +227,8 @@ def _failure(
     return found, start.size
 
 
-def _cases(folder: Path | None, planner: str | None) -> tuple[dict[Reason, Path], list[str]]:
-    """Return the cases of the folder that the planner fails, by reason; and what is no case."""
-    found: dict[Reason, Path] = {}
-    remarks: list[str] = []
-    for path in sorted(folder.glob(f"*{SUFFIX}")) if folder is not None else ():
-        try:
-            case = read_case(path)
-        except CaseError as error:
-            remarks.append(f"left alone: {error.message.splitlines()[0]}")
-            continue
-        if case.reason is not None and case.source is not None and case.source.planner == planner:
-            found.setdefault(case.reason, path)
-    return found, remarks
-
-
 def _distilled(
     pile: _Pile,
-    covering: dict[Reason, Path],
     store: Store,
     planner: str | object,
     fixed: str | object | None,
@@ -241,8 +236,6 @@ def _distilled(
 ) -> Group:
     reason = pile.finding.signature
     runs = tuple(pile.runs)
-    if reason in covering:
-        return Group(reason, pile.finding.text, runs, covered_by=covering[reason])
     try:
         record = store.trajectory(runs[0])
         result = distill_record(record, planner=planner, fixed=fixed, options=options)
