@@ -73,7 +73,10 @@ def case_rows(found: ManyComparison) -> list[list[str]]:
 
 def _worst(case: CaseSummary) -> str:
     """Name the worst harm; where a write could not be compared, it may be worse."""
-    worst = min(harm for outcome in case.outcomes for _, harm, _ in outcome.kinds)
+    harms = [harm for outcome in case.outcomes for _, harm, _ in outcome.kinds]
+    worst = min(harms, default=None)
+    if worst is None:
+        return "not named"
     unsure = worst > Harm.WRITE and any(outcome.unknown_writes for outcome in case.outcomes)
     return f"{worst.name.lower()}, or a write" if unsure else worst.name.lower()
 

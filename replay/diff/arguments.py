@@ -14,7 +14,14 @@ from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 
 from replay.diff.partly import Overlooked
-from tracekit.canonical import JsonValue, as_compared, canonical_text, cut_digest, digest
+from tracekit.canonical import (
+    JsonValue,
+    as_compared,
+    canonical_text,
+    cut_digest,
+    digest,
+    numbers_as_compared,
+)
 from tracekit.contract import Contract, Matchers, key_at
 from tracekit.errors import PointerNotFound
 from tracekit.events import Effect
@@ -65,7 +72,7 @@ class Declared:
 
 def what_counts(call: Call, rule: Declared) -> JsonValue:
     """Give the arguments of ``call`` without what two equal calls may differ in."""
-    arguments = as_compared(call.arguments, call.argument_types)
+    arguments = numbers_as_compared(as_compared(call.arguments, call.argument_types))
     if not isinstance(arguments, dict) or cut_digest(arguments) is not None:
         return arguments
     spelt = arguments if rule.spelling is None else rule.spelling.normalise(arguments)
@@ -84,9 +91,9 @@ def what_counts(call: Call, rule: Declared) -> JsonValue:
 def came_back(observation: Observation) -> JsonValue:
     """Give an observation, an input or an answer as it is compared: numbers as numbers."""
     if not observation.types:
-        return observation.digest_form
+        return numbers_as_compared(observation.digest_form)
     whole = as_compared(observation.value, observation.types)
-    return with_fields(observation, value=whole).digest_form
+    return numbers_as_compared(with_fields(observation, value=whole).digest_form)
 
 
 def _without(value: JsonValue, place: str) -> JsonValue:

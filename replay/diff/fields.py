@@ -6,17 +6,24 @@ taken out of a value beforehand as ignored fields are; they are applied to the l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace as with_parts
 
 from replay.diff.arguments import Declared, came_back
 from replay.diff.partly import is_whole, lies_within, unknown_result
 from replay.diff.steps import Step
-from tracekit.canonical import canonical_text, cut_digest
+from tracekit.canonical import JsonValue, canonical_text, cut_digest
 from tracekit.errors import PointerNotFound
 from tracekit.jsontree import Difference, differences, replace
 from tracekit.quantities import as_number, as_seconds
 from tracekit.trajectory import Observation
+
+_NUMBER = "/$number"
+"""Where a number of its own stands in what is compared, and in no value as it was kept."""
+_INTEGER = re.compile(r"-?[0-9]+")
+_MOST_DIGITS = 400
 
 
 def argument_fields(
@@ -25,7 +32,7 @@ def argument_fields(
     """List the argument fields that differ and count."""
     if left.arguments_text == right.arguments_text:
         return ()
-    found = differences(left.arguments, right.arguments)
+    found = _differences(left.arguments, right.arguments)
     rule = rules.get(left.name)
     if rule is not None and rule.has_leeway:
         if rule.unknown and _is_cut_of(left, right):
@@ -55,10 +62,33 @@ def outcome_fields(left: Step, right: Step) -> tuple[Difference, ...]:
 
 def result_fields(one: Observation, two: Observation) -> tuple[Difference, ...]:
     """List where two values, each kept in its own way, differ as far as they are known."""
-    found = differences(came_back(one), came_back(two))
+    found = _differences(came_back(one), came_back(two))
     if one.is_error != two.is_error:  # that much is known of any
         return found
     return _known(found, unknown_result(one), unknown_result(two))
+
+
+def _differences(one: JsonValue, two: JsonValue) -> tuple[Difference, ...]:
+    """List where two values differ as they are compared; a number that is no float is one leaf."""
+    return tuple(
+        with_parts(
+            field,
+            pointer=field.pointer.removesuffix(_NUMBER),
+            left=_number(field.left, inside=field.pointer.endswith(_NUMBER)),
+            right=_number(field.right, inside=field.pointer.endswith(_NUMBER)),
+        )
+        for field in differences(one, two)
+    )
+
+
+def _number(value: JsonValue, *, inside: bool) -> JsonValue:
+    """Give the number that stands for itself among the values that are compared."""
+    text = value if inside else None
+    if isinstance(value, dict) and value.keys() == {"$number"}:
+        text = value["$number"]
+    if isinstance(text, str) and len(text) <= _MOST_DIGITS and _INTEGER.fullmatch(text):
+        return int(text)
+    return value
 
 
 def _known(

@@ -25,7 +25,7 @@ from replay.diff.arguments import (
     with_key,
 )
 from replay.diff.partly import classes_of, unknown_arguments, unknown_result
-from tracekit.canonical import JsonValue, canonical_text, cut_digest
+from tracekit.canonical import JsonValue, canonical_text, cut_digest, numbers_as_compared
 from tracekit.contract import Contract, Matchers
 from tracekit.events import Effect
 from tracekit.jsontree import walk
@@ -247,6 +247,7 @@ class _Likes:
 
 
 def _speech(index: int, kind: StepKind, decision: int, content: JsonValue) -> Step:
+    content = numbers_as_compared(content)
     text = canonical_text(content)
     letter = f"{'user' if kind == 'turn' else 'planner'} {text}"
     return Step(

@@ -14,6 +14,7 @@ from replay.diff import Comparison
 from tests.diff.building import compare, kinds, read, run, write
 from tests.diff.test_partly_kept import given
 from tracekit.canonical import encode
+from tracekit.jsontree import Difference
 from tracekit.trajectory import Call, Message, Observation, Trajectory
 
 PAID = write("pay", {"amount": 42}, "ok")
@@ -136,3 +137,46 @@ def test_numbers_are_compared_as_numbers_wherever_they_stand(
     for ours, theirs in zip(places(one), places(two), strict=True):
         assert compare(ours, theirs).same is same
         assert identical(ours, theirs) <= same
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        (1e22, 10**22, True),
+        (float(2**53), 2**53, True),
+        (-1e300, int(-1e300), True),
+        ([{"a": 1e21}], [{"a": 10**21}], True),
+        (2**53 + 1, 2**53 + 1, True),
+        (float(2**53), 2**53 + 1, False),
+        (2**53 + 1, 2**53 + 3, False),
+        (10**23, 1e23, False),
+        (10**22, str(10**22), False),
+        (2**53 + 1, str(2**53 + 1), False),
+        (-(10**400), 10**400, False),
+    ],
+)
+def test_imported_numbers_of_any_size_have_one_spelling(
+    one: object, two: object, same: bool
+) -> None:
+    def places(value: object) -> Iterator[Trajectory]:
+        seen = Observation(value, "captured")  # type: ignore[arg-type]  # as an importer reads it
+        yield run(write("pay", {"x": value}, "ok"))
+        yield run(replace(PAID, observation=seen))
+        yield replace(run(PAID), answer=seen)
+        yield replace(run(PAID), input=seen)
+        told = Message(role="user", content=[value], before_decision=1)  # type: ignore[list-item]  # as above
+        yield run(PAID, messages=(told,))
+
+    for ours, theirs in zip(places(one), places(two), strict=True):
+        found = compare(ours, theirs)
+        assert found.same is same
+        assert bool(found.divergences) is not same
+        assert all(divergence.fields for divergence in found.divergences)
+
+
+def test_an_imported_number_equals_the_recorded_one_and_is_shown_as_a_number() -> None:
+    large, other = 2**53 + 1, 2**53 + 3
+    recorded = run(given(PAID, x=large))
+    assert compare(run(write("pay", {"x": large}, "ok")), recorded).same
+    found = compare(run(write("pay", {"x": other}, "ok")), recorded)
+    assert found.divergences[0].fields == (Difference("/x", "changed", other, large),)

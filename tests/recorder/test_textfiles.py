@@ -196,8 +196,8 @@ def test_the_mark_that_some_editors_put_before_a_text_is_no_part_of_it(
 def test_places_are_counted_behind_the_mark(tmp_path: Path) -> None:
     path = tmp_path / "file.toml"
     path.write_bytes(b"\xef\xbb\xbfgates = [1,\n")
-    with pytest.raises(CaseError, match="file.toml:2:1: "):
+    with pytest.raises(CaseError, match=r"file\.toml:2:1: "):
         read_gates(path)
     path.write_bytes(b"\xef\xbb\xbf\xc3\xa9\xff")
-    with pytest.raises(CaseError, match="file.toml:1:2: is not UTF-8"):
+    with pytest.raises(CaseError, match=r"file\.toml:1:2: is not UTF-8"):
         read_text(path)

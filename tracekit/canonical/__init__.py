@@ -22,6 +22,7 @@ from tracekit.canonical.comparing import (
     described_parts,
     described_places,
     name_part,
+    numbers_as_compared,
 )
 from tracekit.canonical.decoding import copy_json, decode
 from tracekit.canonical.encoding import MAX_DEPTH, MAX_ELEMENTS, Encoded, Stream, encode
@@ -67,6 +68,7 @@ __all__ = [
     "json_bytes",
     "json_text",
     "name_part",
+    "numbers_as_compared",
     "parse_json",
     "parse_json_noting",
     "register_codec",

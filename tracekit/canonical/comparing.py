@@ -11,15 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from functools import partial
+from sys import float_info
 from typing import Any
 
 from pydantic import JsonValue
 
+from tracekit.canonical.text import SAFE_INT, spell_integer
+
 _DESCRIPTIONS = ("$unreplayable", "$truncated")
 _NUMBERS = ("int", "decimal")
 _MOST_DIGITS = 300
-_ROOM = 1 << 1023
+_ROOM = int(float_info.max) + 1
 """A float has room for numbers below it."""
+_MOST_SIGNS = len(f"-{_ROOM}")
 _CLASS_KINDS = frozenset(("enum", "dataclass", "attrs", "namedtuple", "pydantic", "exception"))
 
 
@@ -37,6 +41,39 @@ def as_compared(value: JsonValue, types: Mapping[str, JsonValue]) -> JsonValue:
         elif tag in _NUMBERS:
             whole[pointer] = _int if tag == "int" else _decimal
     return _replaced(value, "", whole) if whole else value
+
+
+def numbers_as_compared(value: JsonValue) -> JsonValue:
+    """Return the value with its large integers as :func:`as_compared` gives recorded ones.
+
+    Imported values have them as they are, and a canonical text would write them as texts: other
+    than the floats that they equal, and like texts of the same digits.
+    """
+    return _spelt(value) if _holds_large(value) else value
+
+
+def _holds_large(value: JsonValue) -> bool:
+    """Whether there is an integer that not every reader keeps, asked of every value compared."""
+    waiting: list[JsonValue] = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
+        elif type(part) is int and not -SAFE_INT <= part <= SAFE_INT:
+            return True
+    return False
+
+
+def _spelt(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {name: _spelt(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_spelt(part) for part in value]
+    if type(value) is int and not -SAFE_INT <= value <= SAFE_INT:
+        return _int(spell_integer(value))
+    return value
 
 
 def _replaced(
@@ -69,7 +106,7 @@ def _escaped(value: str, *, units: Any) -> JsonValue:
 
 
 def _int(text: str) -> JsonValue:
-    number = int(text) if len(text) <= _MOST_DIGITS else None
+    number = int(text) if len(text) <= _MOST_SIGNS else None
     if number is not None and abs(number) < _ROOM and int(near := float(number)) == number:
         return near
     return {"$number": text}
