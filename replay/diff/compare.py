@@ -48,8 +48,6 @@ def diff(
     ours = PartialOrder(left, steps, values)
     theirs = PartialOrder(right, steps_of(right, rules, steps), values)
     matches, groups, alignment = _matched(ours, theirs, rules)
-    if left.replay_of or right.replay_of:
-        groups = [pair for pair in groups if not _at_one_time(pair, left, right, ours, theirs)]
     ends = ending(left, right)
     names = left_name, right_name
     judge = Judge(
@@ -76,28 +74,6 @@ def diff(
         doubts=(*_not_kept(left, ours, left_name), *_not_kept(right, theirs, right_name)),
         cells=alignment.cells,
     )
-
-
-def _at_one_time(
-    pair: tuple[Match, Match],
-    left: Trajectory,
-    right: Trajectory,
-    ours: PartialOrder,
-    theirs: PartialOrder,
-) -> bool:
-    """Whether two calls were issued together only in that they overlapped, by no model's reply.
-
-    A replay answers at once, so that nothing overlaps there.
-    """
-    one, two = pair
-    for run, order, ends in (
-        (left, ours, (one.left, two.left)),
-        (right, theirs, (one.right, two.right)),
-    ):
-        decisions = {order.steps[at].decision for at in ends if at is not None}
-        if len(decisions) == 1:
-            return run.decisions[decisions.pop() - 1].model_call is None
-    return False
 
 
 def _matched(

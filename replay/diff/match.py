@@ -250,6 +250,8 @@ def _minds(
         return False
     if other.steps[there].decision == other.steps[there_too].decision:
         return False
+    if side.is_by_time(here) and (side.is_replay or other.is_replay):
+        return False  # a replay answers at once, so that nothing overlaps there
     return other.conflict(there, there_too) and not side.in_turn(here, here_too)
 
 

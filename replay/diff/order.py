@@ -68,12 +68,19 @@ class PartialOrder:
         """Return the permitted order that is smallest by ``ranks``; ties never occur."""
         return self._constraints.linearise(ranks)
 
+    @property
+    def is_replay(self) -> bool:
+        """Whether the run is a replay."""
+        return self._run.replay_of is not None
+
+    def is_by_time(self, step: int) -> bool:
+        """Whether the step is in a decision with others by time alone."""
+        return self.steps[step].decision in self._by_time
+
     def in_turn(self, one: int, two: int) -> bool:
         """Whether two steps of one decision are in it by time alone, and did not overlap."""
         first, second = self.steps[one], self.steps[two]
-        if first.decision not in self._by_time:
-            return False
-        return was_over(first, second) or was_over(second, first)
+        return self.is_by_time(one) and (was_over(first, second) or was_over(second, first))
 
     def conflict(self, one: int, two: int) -> bool:
         """Whether two steps would keep their order, were they of different decisions."""
