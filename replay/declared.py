@@ -1,16 +1,20 @@
 """What a planner's code declares: the shape of each of its tools, and the versions it was given.
 
 A case remembers both from the run that it was made of, so that it can be told when the code has
-outgrown it. Only the planner's own package is looked at; nothing is called.
+outgrown it. The planner's own package is looked at first, then the modules that it names and what
+else is no library; in their classes and collections too, one level deep. Nothing is called.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from sysconfig import get_paths
+from types import FunctionType, ModuleType
+from typing import Any, TypeGuard
 
 from tracekit.canonical import digest
 from tracekit.configuration import recorder
@@ -20,14 +24,18 @@ from tracekit.decorators import MARK
 VERSIONS = ("prompt", "tool_schema")
 """Of the version set, what decides whether a case still speaks of the code."""
 _SHORT = 12
+_MOST = 1000
+"""So many items of a collection are looked at."""
+_OURS = ("tracekit", "replay")
+_LIBRARIES = tuple({get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 @dataclass(frozen=True)
 class Declared:
     """What code declares now."""
 
-    tools: Mapping[str, str] = field(default_factory=dict)
-    """Tool → its shape."""
+    tools: Mapping[str, str | None] = field(default_factory=dict)
+    """Tool → its shape; None where that is not known, or it has several."""
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -43,22 +51,84 @@ def shape_of(contract: Contract) -> str | None:
 
 
 def declared_by(planner: object) -> dict[str, Any]:
-    """List the tools of the package that ``planner`` stands in, and the versions given in it.
+    """List the tools that the code of ``planner`` can reach, and the versions given in it.
+
+    A tool that its own package declares is that one, whatever others declare by its name.
 
     Returns:
         ``{"tools": {name: shape}, "versions": {name: version}}``.
     """
     owner = planner if inspect.isclass(planner) or inspect.isroutine(planner) else type(planner)
-    root = str(getattr(owner, "__module__", "")).partition(".")[0]
-    tools: dict[str, str] = {}
-    for name, module in list(sys.modules.items()):
-        if name != root and not name.startswith(f"{root}."):
-            continue
-        for value in list(vars(module).values()):
-            contract = _contract(value)
-            if contract is not None and (shape := shape_of(contract)) is not None:
-                tools[contract.name] = shape
+    root = _root(getattr(owner, "__module__", ""))
+    own = {name: module for name, module in _loaded() if _root(name) == root}
+    named = {name for module in own.values() for name in _named(module)}
+    others = [m for n, m in _loaded() if n not in own and (n in named or not _is_library(m))]
+    theirs = [m for m in others if _root(m.__name__) not in {*_OURS, *sys.stdlib_module_names}]
+    tools = _shapes(theirs) | _shapes(own.values())
     return {"tools": tools, "versions": relevant(recorder().versions)}
+
+
+def _loaded() -> Iterator[tuple[str, ModuleType]]:
+    for name, module in list(sys.modules.items()):
+        if issubclass(type(module), ModuleType):
+            yield name, module
+
+
+def _root(name: object) -> str:
+    return str(name).partition(".")[0]
+
+
+def _is_library(module: ModuleType) -> bool:
+    file = vars(module).get("__file__")
+    return not isinstance(file, str) or file.startswith(_LIBRARIES)
+
+
+def _named(module: ModuleType) -> Iterator[str]:
+    """Yield the modules that stand in a module's namespace, or whose functions and classes do."""
+    for value in list(vars(module).values()):
+        if issubclass(type(value), ModuleType):
+            yield value.__name__
+        elif type(value) is FunctionType or _is_class(value):
+            yield str(value.__module__)
+
+
+def _is_class(value: object) -> TypeGuard[type]:
+    """Whether it is a class, without asking it: a proxy would look for what it stands for."""
+    return issubclass(type(value), type)
+
+
+def _shapes(modules: Iterable[ModuleType]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    met: set[int] = set()
+    for module in modules:
+        for value in _held(module):
+            kind = value if _is_class(value) else type(value)
+            for tool in (value, *_methods(kind, met)):
+                contract = _contract(tool)
+                if contract is not None:
+                    shape = shape_of(contract)
+                    same = found.setdefault(contract.name, shape) == shape
+                    found[contract.name] = shape if same else None
+    return found
+
+
+def _held(module: ModuleType) -> Iterator[object]:
+    """Yield what stands in a module's namespace, and in its collections there."""
+    for value in list(vars(module).values()):
+        yield value
+        if type(value) in (list, tuple, set, frozenset, dict):
+            items: Any = value
+            yield from islice(list(items.values() if type(items) is dict else items), _MOST)
+
+
+def _methods(kind: type, met: set[int]) -> Iterator[object]:
+    """Yield what a class and its bases hold, each class once."""
+    for base in kind.__mro__:
+        if id(base) not in met and base.__module__ not in sys.stdlib_module_names:
+            for method in list(vars(base).values()):
+                wrapped: Any = method if type(method) in (staticmethod, classmethod) else None
+                yield method if wrapped is None else wrapped.__func__
+        met.add(id(base))
 
 
 def relevant(versions: Mapping[str, str]) -> dict[str, str]:

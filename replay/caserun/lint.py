@@ -52,7 +52,7 @@ def stale(case: Case, declared: Declared) -> list[str]:
     found = []
     for tool, shape in case.source.tools.items():
         now = declared.tools.get(tool)
-        if declared.tools and now is None:
+        if declared.tools and tool not in declared.tools:
             found.append(f"stale: {tool} is not declared any more")
         elif now is not None and now != shape:
             found.append(f"stale: {tool} takes other arguments than when the case was made")

@@ -100,3 +100,55 @@ def test_what_nobody_said_is_not_compared() -> None:
     source = Source(versions={"prompt": "v7"}, tools={"look": "abc"})
     known = case.model_copy(update={"source": source})
     assert stale(known, Declared()) == []
+
+
+TOOLBOX = """
+import tracekit
+
+class Account:
+    @tracekit.tool(name="bank.balance", effect="read")
+    def balance(self, currency): return 1
+    @staticmethod
+    @tracekit.tool(name="bank.rates", effect="read")
+    def rates(): return 1
+
+class Savings(Account): pass
+
+def _made(name):
+    @tracekit.tool(name=name, effect="read")
+    def made(day): return 1
+    return made
+
+TOOLS = {name: _made(name) for name in ("made.a", "made.b")}
+"""
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "import toolbox",
+        "from toolbox import Savings",
+        "from toolbox import Savings\nACCOUNT = Savings()",
+        "import between",
+    ],
+)
+def test_tools_live_in_classes_collections_and_other_modules_too(tmp_path: Path, told: str) -> None:
+    (tmp_path / "toolbox.py").write_text(TOOLBOX)
+    (tmp_path / "between.py").write_text("import toolbox")
+    own = "import tracekit\n@tracekit.tool(effect='read')\ndef own(): return 1\n"
+    (tmp_path / "planner.py").write_text(f"{own}{told}\ndef ask(): return None\n")
+    script = (
+        "import json, planner\nfrom replay.declared import declared_by\n"
+        "print(json.dumps(declared_by(planner.ask)['tools']))"
+    )
+    tools = json.loads(_run(tmp_path, sys.executable, "-c", script))
+    assert set(tools) == {"own", "bank.balance", "bank.rates", "made.a", "made.b"}
+    source = Source(tools={**tools, "bank.rate": "abc"})
+    known = parse_case(INJECTION).model_copy(update={"source": source})
+    assert stale(known, Declared(tools)) == ["stale: bank.rate is not declared any more"]
+
+
+def test_of_a_tool_whose_shape_is_not_known_nothing_is_said() -> None:
+    source = Source(tools={"look": "abc"})
+    known = parse_case(INJECTION).model_copy(update={"source": source})
+    assert stale(known, Declared({"look": None})) == []
