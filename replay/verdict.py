@@ -6,7 +6,6 @@ steps is inconclusive, and one that served nothing was not evaluated.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,13 +15,8 @@ from replay.lingering import describe_left
 from replay.result import PROMPT_CHANGED, Finding, LockedDecision, Verdict
 from replay.session import Answered, SessionResult
 from tracekit.errors import NotRecorded
+from tracekit.errortexts import without_what_is_made
 from tracekit.trajectory import Observation, Trajectory
-
-_MADE = re.compile(
-    r"0[xX][0-9a-fA-F]+|\b[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\b"
-    r"|\d{4}-\d\d-\d\d[T ][\d:]+|\d+\.\d+|\d{7,}"
-)
-"""What the text of an error has of addresses, ids, times and durations: other in each run."""
 
 
 def find(
@@ -95,7 +89,8 @@ def _ending(session: SessionResult, recorded: Trajectory) -> str | None:
         return raised
     own = session.trajectory.answer if session.trajectory else None  # redacted, as the record is
     said = own.error_message if own and _class_of(own) == error["type"] else error["message"]
-    if was.error_message is None or _MADE.sub("#", str(said)) == _MADE.sub("#", was.error_message):
+    then = was.error_message
+    if then is None or without_what_is_made(str(said)) == without_what_is_made(then):
         return None
     return f"{raised}; recorded was {error['type']}: {was.error_message}"
 

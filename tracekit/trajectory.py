@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
+from tracekit.errortexts import without_addresses
 from tracekit.events import ContentState, Effect, PolicyDecision, Rung
-from tracekit.jsontree import walk
+from tracekit.jsontree import replace, walk
 from tracekit.origin import Origin
 
 
@@ -34,8 +35,8 @@ class Observation:
     def digest_form(self) -> JsonValue:
         """The JSON value that stands for the observation when two are compared."""
         if self.is_error:
-            value = _compared(self.value)
-            return {"error": self.error_type, "message": self.error_message, "value": value}
+            said = self.error_message and without_addresses(self.error_message)
+            return {"error": self.error_type, "message": said, "value": _compared(self.value)}
         return self.value
 
 
@@ -43,7 +44,11 @@ def _compared(error: JsonValue) -> JsonValue:
     """An error without the notes that were added on its way: frameworks write random ids there.
 
     And without what caused it, which is detail of the tool and often tells of ports and addresses.
+    The addresses of objects in its texts are left out.
     """
+    for place, leaf in walk(error):
+        if isinstance(leaf, str) and (text := without_addresses(leaf)) != leaf:
+            error = replace(error, place, text)
     if not isinstance(error, dict):
         return error
     kept = {name: value for name, value in error.items() if name not in ("cause", "context")}
