@@ -17,6 +17,7 @@ from tracekit import jsontree
 from tracekit.canonical import Encoded, JsonValue, canonical_text, encode
 from tracekit.errors import ContractError, PointerNotFound
 from tracekit.events import Effect
+from tracekit.redact import Redactor, Rules, Scope, UnkeyedTagger
 
 EFFECTS: tuple[Effect, ...] = ("pure", "read", "write", "unknown")
 ParameterKind = Literal["receiver", "positional", "either", "keyword", "args", "kwargs"]
@@ -250,7 +251,20 @@ def _default(parameter: inspect.Parameter) -> JsonValue:
         case _:
             if parameter.default is inspect.Parameter.empty:
                 return None
-            return encode(parameter.default).value
+            return _without_secrets(parameter.name, encode(parameter.default).value)
+
+
+def _without_secrets(name: str, default: JsonValue) -> JsonValue:
+    """Take the secrets out of a default: a contract is kept as it is, with every recording."""
+    if not isinstance(default, (str, list, dict)):
+        return default
+    found = _redactor().redact({name: default}, scope=Scope()).value
+    return found.get(name) if isinstance(found, dict) else None
+
+
+@functools.cache
+def _redactor() -> Redactor:
+    return Redactor(Rules(), UnkeyedTagger())
 
 
 Bind = Callable[[tuple[object, ...], Mapping[str, object]], dict[str, object]]

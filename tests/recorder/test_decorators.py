@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import tracekit
 from tests.recorder.record_kit import recording
-from tracekit.contract import bind, binder
+from tracekit.contract import bind, binder, contract_of
 from tracekit.decorators import MARK
 from tracekit.errors import ContractError
 
@@ -561,3 +561,16 @@ def test_a_prepared_binding_is_the_plain_one(
     quick = binder(signature)(tuple(args), kwargs)
     plain = bind(signature, tuple(args), kwargs)
     assert list(quick.items()) == list(plain.items())
+
+
+def test_a_secret_default_is_in_no_contract() -> None:
+    key = "sk-" + "a1B2c3D4e5" * 4
+
+    @tracekit.tool(effect="read")
+    def ask(api_token: str = "hunter-2-hunter-2", note: str = f"use {key}", most: int = 5) -> None:
+        """Ask."""
+
+    text = contract_of(ask, name="ask", effect="read").model_dump_json()
+    assert "hunter" not in text
+    assert key not in text
+    assert '"default":5' in text
