@@ -10,6 +10,8 @@ from tracekit.canonical import JsonValue, json_text
 from tracekit.jsontree import Difference
 
 WIDTH = 64
+NOTHING = "nothing: it did not come back"
+"""What stands for the answer of a call of which the record has no end."""
 _KEPT = 20
 _LONG = 10_000
 """Of longer texts, only what is shown is looked at sign by sign."""
@@ -47,9 +49,11 @@ def _sentence(found: Divergence, left: str, right: str) -> str:
 
 
 def _came_back(found: Divergence, left: str, right: str) -> str:
-    failed = [
-        name for name, one in ((left, found.left), (right, found.right)) if one and one.is_error
-    ]
+    sides = (left, found.left), (right, found.right)
+    lost = [name for name, one in sides if one and not one.came_back]
+    if len(lost) == 1:
+        return f"did not come back in {lost[0]}"
+    failed = [name for name, one in sides if one and one.is_error]
     return f"failed in {failed[0]} only" if len(failed) == 1 else "came back with something else"
 
 

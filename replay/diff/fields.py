@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace as with_parts
+from typing import Literal
 
 from replay.diff.arguments import Declared, came_back
-from replay.diff.partly import is_whole, lies_within, unknown_result
+from replay.diff.partly import has_come_back, is_whole, lies_within, unknown_result
 from replay.diff.steps import Step
 from tracekit.canonical import JsonValue, canonical_text, cut_digest
 from tracekit.errors import PointerNotFound
@@ -57,7 +58,12 @@ def outcome_fields(left: Step, right: Step) -> tuple[Difference, ...]:
     """List where what came back differs, as far as it is known."""
     assert left.call is not None  # only calls have outcomes
     assert right.call is not None
-    return result_fields(left.call.observation, right.call.observation)
+    one, two = left.call.observation, right.call.observation
+    here = has_come_back(one), has_come_back(two)
+    if here[0] != here[1] and not (left.unseen or right.unseen):
+        kind: Literal["added", "removed"] = "removed" if here[0] else "added"
+        return (Difference("", kind, *(came_back(each) for each in (one, two))),)
+    return result_fields(one, two)
 
 
 def result_fields(one: Observation, two: Observation) -> tuple[Difference, ...]:

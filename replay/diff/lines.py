@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from replay.diff.match import Match
 from replay.diff.model import TURN, Action, Divergence
+from replay.diff.partly import has_come_back
 from replay.diff.rising import longest_rising
 from replay.diff.steps import Step, policy_of
 from tracekit.canonical import JsonValue
@@ -203,4 +204,5 @@ def action_of(step: Step) -> Action:
         policy=policy_of(call),
         policy_id=call.policy_id,
         event_id=call.event_id,
+        came_back=call.refused or has_come_back(call.observation),
     )

@@ -64,6 +64,8 @@ class Action:
     """What a policy decided, where it did not just let the call through."""
     policy_id: str | None = None
     event_id: str = ""
+    came_back: bool = True
+    """False where the record has no end of a call that was made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,11 @@ def unknown_result(observation: Observation) -> Mapping[str, str]:
     return {f"{prefix}{place}": facts for place, facts in found.items()}
 
 
+def has_come_back(observation: Observation) -> bool:
+    """Whether a call came back, with nothing perhaps; else the record has no end of it."""
+    return observation.is_error or observation.state != "absent"
+
+
 def is_whole(call: Call, cut: str) -> bool:
     """Whether the arguments are those of which only a cut, with its digest, was kept elsewhere."""
     return digest(call.arguments) == cut

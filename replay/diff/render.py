@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from replay.diff.explain import (
+    NOTHING,
     WIDTH,
     around,
     describe_action,
@@ -186,8 +187,7 @@ class _Text:
             return [f"{head}{name} {self._action(pair.left or pair.right)}"]
         room = " " * len(head)
         if pair.left.arguments == pair.right.arguments:
-            field = Difference("", "changed", pair.left.observation, pair.right.observation)
-            one, two = around(field, self._width)
+            one, two = self._results(pair.left, pair.right)
             if (one, _notes(pair.left)) == (two, _notes(pair.right)):
                 return [f"{head}both {self._action(pair.left)}"]
             return [
@@ -205,6 +205,12 @@ class _Text:
             f"{room}{self._right} {self._action(pair.right)}",
             *(f"{room}  {line}" for line in self._hidden(pair)),
         ]
+
+    def _results(self, left: Action, right: Action) -> tuple[str, str]:
+        """Write what both came back with, cut to where it differs."""
+        field = Difference("", "changed", left.observation, right.observation)
+        one, two = around(field, self._width)
+        return one if left.came_back else NOTHING, two if right.came_back else NOTHING
 
     def _hidden(self, pair: Pair) -> list[str]:
         """Write the fields that differ, where the calls had to be shortened."""

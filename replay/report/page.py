@@ -17,7 +17,7 @@ from importlib.resources import files
 
 from replay.diff import Comparison
 from replay.diff.comparison import MOST_FIELDS
-from replay.diff.explain import around, describe_action, one_line, shorten
+from replay.diff.explain import NOTHING, around, describe_action, one_line, shorten
 from replay.diff.model import SIGNS, Action, Divergence, Pair, Told
 from tracekit.canonical import JsonValue, json_text
 from tracekit.jsontree import Difference
@@ -246,7 +246,8 @@ def _cells(action: Action | None) -> str:
     notes = "".join(f' <span class="note {kind}">{said}</span>' for kind, said in _notes(action))
     came = ""
     if action.effect is not None:
-        came = f'<div class="came">{_text(shorten(action.observation, _WIDTH))}</div>'
+        back = shorten(action.observation, _WIDTH) if action.came_back else NOTHING
+        came = f'<div class="came">{_text(back)}</div>'
     return f'<td class="step">{action.decision}</td><td><code>{told}</code>{notes}{came}</td>'
 
 

@@ -18,9 +18,10 @@ from replay.diff.costs import change
 from replay.diff.steps import declared, steps_of
 from replay.report import page
 from tests.diff.building import call, compare, kinds, read, run, write
-from tracekit.canonical import canonical_text, digest, encode
+from tracekit.canonical import JsonValue, canonical_text, digest, encode
 from tracekit.contract import Matchers, Parameter
 from tracekit.events import ContentState, Effect
+from tracekit.jsontree import Difference
 from tracekit.trajectory import Call, Observation, Trajectory
 
 
@@ -263,3 +264,27 @@ def test_calls_kept_in_part_find_their_own_among_many() -> None:
         '{"n":4,"what":"x"}',
     }
     assert len(found.divergences) == 1
+
+
+@pytest.mark.parametrize("back", ["ok", None])
+def test_a_write_inside_which_the_process_was_killed_did_not_come_back(back: JsonValue) -> None:
+    paid, lost = (
+        write("pay", {"x": 1}, back),
+        replace(write("pay", {"x": 1}), observation=Observation()),
+    )
+    found = compare(run(paid), run(lost, status="open", answer=None))
+    said = found.divergences[0]
+    text = "null" if back is None else '"ok"'
+    assert said.explanation == (
+        f"Decision 1: pay did not come back in replayed: recorded {text}, replayed (absent)."
+    )
+    assert said.fields == (Difference("", "removed", back, None),)
+    assert "replayed got nothing: it did not come back  [write]" in found.as_text()
+    assert compare(run(lost), run(lost)).same
+
+    assert "nothing: it did not come back" in page(found)
+
+    turned = compare(run(lost), run(write("pay", {"x": 1}, "late", error=True)))
+    assert turned.divergences[0].explanation.startswith(
+        "Decision 1: pay did not come back in recorded: recorded (absent), replayed {"
+    )
