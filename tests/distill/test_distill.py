@@ -17,7 +17,7 @@ from replay.distill import Budget, Wish
 from tests.distill.distill_kit import INSTRUCTION, attacked, distilled, planners
 from tests.replay.tape_kit import call, contract, record
 from tracekit.errors import DistillError
-from tracekit.trajectory import Decision, Message, Trajectory
+from tracekit.trajectory import Decision, Message, Observation, Trajectory
 
 
 def test_only_the_sentence_that_carries_the_instruction_is_left() -> None:
@@ -192,6 +192,7 @@ def test_of_the_users_turns_only_those_that_matter_are_left() -> None:
     last = record(call("seat.book", "write", "booked", seat="1A")).decisions[0]
     run = replace(
         record(),
+        input=Observation("Hi.", "captured"),
         decisions=(*decisions, replace(last, index=4), Decision(5, message="Done.", final=True)),
         messages=tuple(
             Message("user", text, before)
