@@ -22,7 +22,7 @@ from tracekit.canonical import json_text
 from tracekit.cli import main
 from tracekit.errors import DistillError
 from tracekit.store import RunQuery, open_store
-from tracekit.trajectory import Call, Decision, Message, Trajectory
+from tracekit.trajectory import Call, Decision, Message, Observation, Trajectory
 
 DATA = Path(os.environ.get("TRACEKIT_DATA") or Path(__file__).parents[3] / "shared" / "data")
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "traces" / "tau-bench"
@@ -167,7 +167,12 @@ def asked_for(*calls: Call, said: str = "Book what is free for mia.") -> Traject
     seats = {"free": ["2B", "14C"], "taken": ["1A"], "note": "Boarding at 9. Gate closes early."}
     run = record(call("seat.list", "read", seats), call("menu.get", "read", "Soup."), *calls)
     end = Decision(len(calls) + 3, message="Booked.", final=True)
-    return replace(run, decisions=(*run.decisions, end), messages=(Message("user", said, 1),))
+    return replace(
+        run,
+        decisions=(*run.decisions, end),
+        input=Observation({"question": said}, "captured"),
+        messages=(Message("user", said, 1),),
+    )
 
 
 def test_what_a_missing_write_needs_stays_in_the_case() -> None:
