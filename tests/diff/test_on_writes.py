@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -144,3 +145,10 @@ def test_many_runs_tell_of_a_write_that_cannot_be_compared() -> None:
     assert case_rows(many)[0][3] == "result, or a write"
     assert next(rest_lines(many)).startswith("cannot tell whether a write differs: run-1 and run-1")
     assert json.loads(json.dumps(many.as_dict()))["pairs"][0]["unknown_writes"] == 2
+
+
+def test_a_pair_that_differs_in_nothing_that_is_named_is_listed_all_the_same() -> None:
+    outcome = replace(outcome_of("case", "run-1", _unsure()), kinds=(), first=None)
+    many = ManyComparison("a", "b", "store", (outcome,))
+
+    assert case_rows(many) == [["case", "1", "1", "not named", ""]]
