@@ -33,7 +33,7 @@ from replay.distill.question import Wish
 from replay.distill.reducing import Progress, Reduction, reduce_draft
 from replay.distill.remembering import AnswerFile, not_any_more
 from replay.distill.sightings import Choice
-from replay.distill.sitting import Sitting, question_of, sitting
+from replay.distill.sitting import Sitting, at_once, question_of, sitting
 from replay.distill.sprt import Noise
 from replay.distill.steadiness import RATE_TRIES, proven, steadiness
 from replay.oracles import OracleFinding
@@ -65,7 +65,7 @@ class DistillOptions:
     name: str | None = None
     """What the case is called."""
     workers: int = 1
-    """How many candidates are tried at once."""
+    """How many candidates are tried at once; no more than may be tried at all, and 32."""
     answers: Path | None = None
     """File that answers are kept in, and taken from where it was there; None keeps none."""
     flaky: bool = False
@@ -253,7 +253,7 @@ class _Work:
         return sitting(
             judge,
             self._runners,
-            workers=options.workers,
+            workers=at_once(options.workers, options.budget, waiting=bool(self._noise)),
             answers=options.answers,
             question="" if options.answers is None else question_of(*asked),
         )

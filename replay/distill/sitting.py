@@ -11,6 +11,7 @@ from pathlib import Path
 from replay.caserun import CaseRunner
 from replay.distill.draft import Draft
 from replay.distill.judge import Judge, Target, key_of
+from replay.distill.problem import Budget
 from replay.distill.remembering import AnswerFile
 from replay.identity import PLANNER, code_digest, versions_of
 from replay.placing import name_of
@@ -21,6 +22,8 @@ from tracekit.redact import KeyedTagger, Tagger, UnkeyedTagger, load_key
 from tracekit.settings import REDACT
 
 Runners = tuple[CaseRunner, CaseRunner | None]
+_MOST = 32
+"""Workers there are at most."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,21 @@ class Sitting:
     def runs(self) -> int:
         """How often the helpers ran a planner."""
         return sum(helper.runs for helper in self.helpers)
+
+
+def at_once(wanted: int, budget: Budget, *, waiting: bool) -> int:
+    """How many of the workers that are wanted can be of use.
+
+    Each takes processes of its own, so there are no more than candidates that may be tried.
+
+    Args:
+        wanted: How many there are to be.
+        budget: How much may be tried.
+        waiting: Whether each answer is waited for, as with a planner that fails only sometimes.
+    """
+    if waiting:
+        return 1
+    return min(wanted, _MOST, _MOST if budget.calls is None else budget.calls)
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from replay.isolation.transport import Transport
 _CHUNK = 1 << 16
 # Beyond these bytes of text that are no frames, what a dying child says is cut off.
 _LAST_WORDS = 2000
+# The longest wait that poll can be told.
+_LONGEST_MS = (1 << 31) - 1
 
 
 class ChildGone(Exception):
@@ -52,7 +54,7 @@ class Wire:
             try:
                 view = view[os.write(self._requests, view) :]
             except BlockingIOError:
-                if not select.select([], [self._requests], [], _left(deadline))[1]:
+                if not ready(self._requests, select.POLLOUT, deadline):
                     raise ChildGone("it did not read what was sent") from None
             except OSError as error:
                 raise ChildGone("its pipe is closed") from error
@@ -65,18 +67,18 @@ class Wire:
             ProtocolError: what came is no frame.
         """
         while not self._told:
-            ready = [fd for fd, _ in self._poll.poll(_left(deadline) * 1000)]
-            if not ready:
+            heard = [fd for fd, _ in self._poll.poll(_left_ms(deadline))]
+            if not heard:
                 raise ChildGone("it said nothing in time")
-            if self._messages in ready:
+            if self._messages in heard:
                 self._read(self._messages)
-            elif self._control in ready:
+            elif self._control in heard:
                 return None
         return self._told.popleft()
 
     def rest(self) -> list[Message]:
         """Return what the run had still sent; its process is gone. A cut-off frame is dropped."""
-        while self._messages in self._open and select.select([self._messages], [], [], 0)[0]:
+        while self._messages in self._open and ready(self._messages, select.POLLIN):
             self._read(self._messages)
         self._readers[self._messages].reset()
         rest = list(self._told)
@@ -95,7 +97,7 @@ class Wire:
         while True:
             for message in reader.feed(b""):
                 return message
-            if not select.select([self._control], [], [], _left(deadline))[0]:
+            if not ready(self._control, select.POLLIN, deadline):
                 raise ChildGone("it said nothing in time")
             part = os.read(self._control, _CHUNK)
             if not part:
@@ -116,5 +118,15 @@ class Wire:
         self._told.extend(self._readers[descriptor].feed(part))
 
 
-def _left(deadline: float) -> float:
-    return max(0.0, deadline - time.monotonic())
+def ready(descriptor: int, event: int, deadline: float | None = None) -> bool:
+    """Whether a pipe can be read from, or written to, before ``deadline``; at once without one.
+
+    Unlike ``select`` it takes any number of a descriptor, for the many children of many jobs.
+    """
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return bool(poll.poll(0 if deadline is None else _left_ms(deadline)))
+
+
+def _left_ms(deadline: float) -> float:
+    return min(max(0.0, deadline - time.monotonic()) * 1000, _LONGEST_MS)

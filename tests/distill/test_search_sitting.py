@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from replay.distill import Budget, DistillOptions, DistillResult, Wish, distill_record
+from replay.distill.sitting import at_once
 from replay.replayer import ReplayOptions
 from tests.distill.distill_kit import Planner, attacked, distilled, planners
 from tracekit.cli import main
@@ -47,6 +48,16 @@ def test_several_jobs_make_the_same_case_of_a_published_attack(tmp_path: Path) -
     alone, together = told
     assert (alone["case"], alone["calls"]) == (together["case"], together["calls"])
     assert together["runs"] > alone["runs"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "calls", "waiting", "workers"),
+    [(4, None, False, 4), (400, None, False, 32), (400, 3, False, 3), (4, None, True, 1)],
+)
+def test_no_more_workers_are_started_than_can_be_of_use(
+    wanted: int, calls: int | None, waiting: bool, workers: int
+) -> None:
+    assert at_once(wanted, Budget(calls), waiting=waiting) == workers
 
 
 def _tracekit(store: Path, *args: str) -> Result:
