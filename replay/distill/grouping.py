@@ -44,6 +44,8 @@ class Group:
     """The one that stands for all first."""
     covered_by: Path | None = None
     """A case for that reason that was there already."""
+    unfinished: str | None = None
+    """The run that this case was made of, where it is not minimal."""
     result: DistillResult | None = None
     error: str | None = None
     """Why there is no case."""
@@ -65,6 +67,7 @@ class Group:
             "failure": self.failure,
             "runs": list(self.runs),
             "covered_by": None if self.covered_by is None else str(self.covered_by),
+            "unfinished": self.unfinished,
             "result": None if self.result is None else self.result.as_dict(),
             "error": self.error,
         }
@@ -122,13 +125,17 @@ class Grouped:
 
 def _case_lines(group: Group) -> list[str]:
     if group.covered_by is not None:
-        return [f"covered  {group.covered_by}"]
+        lines = [f"covered  {group.covered_by}"]
+        if group.unfinished is not None:
+            lines += [f"         not minimal: distil it again with --run-id {group.unfinished}"]
+        return lines
     if group.result is None:
         return [f"no case  {group.error}"]
     result = group.result
     lines = [f"case     {result.path}"] if result.path else []
     size = f"{result.before} -> {result.after}"
-    return [*lines, f"size     {size}, {counted(result.calls, 'candidate')}"]
+    lines.append(f"size     {size}, {counted(result.calls, 'candidate')}")
+    return lines if result.minimal else [*lines, f"minimal  no: stopped early, {result.stopped}"]
 
 
 def _some(runs: Sequence[str]) -> str:
@@ -202,7 +209,13 @@ def distill_many(
 
 def _covered(pile: _Pile, cover: Cover) -> Group:
     finding = pile.finding
-    return Group(finding.signature, finding.text, tuple(pile.runs), covered_by=cover.path)
+    return Group(
+        finding.signature,
+        finding.text,
+        tuple(pile.runs),
+        covered_by=cover.path,
+        unfinished=None if cover.minimal else cover.run_id,
+    )
 
 
 def _left(pile: _Pile) -> Group:

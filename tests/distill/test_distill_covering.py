@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from replay.distill import DistillOptions, Grouped, Wish, distill_many
-from tests.distill.distill_kit import Planner
+from replay.distill import Budget, DistillOptions, Grouped, Wish, distill_many
+from tests.distill.distill_kit import Planner, distilled
 from tests.replay.tape_kit import call, contract, record
 from tracekit.store import Store
 from tracekit.trajectory import Trajectory
@@ -110,3 +110,21 @@ def test_an_error_of_the_same_class_elsewhere_is_not_covered(
     assert (group.covered_by is not None) == covered
     assert group.has_case
     assert told.remarks == ()
+
+
+def test_a_case_that_was_broken_off_is_said_to_be_so_until_there_is_a_minimal_one(
+    tmp_path: Path,
+) -> None:
+    long, failing = {"m-1": "one. And two. And three."}, _pays("one")
+    cut = _many(failing, tmp_path, long, **PAID, budget=Budget(calls=1))
+    assert "minimal  no: stopped early, 1 candidate was allowed" in cut.as_text()
+    again = _many(failing, tmp_path, long, **PAID)
+    assert again.groups[0].unfinished == "m-1"
+    assert "not minimal: distil it again with --run-id m-1" in again.as_text()
+
+    record = replace(_read(long["m-1"]), run_id="m-1", task_id="m-1")
+    whole = distilled(record, failing, wish=PAID["wish"], out=tmp_path)
+    assert whole.minimal
+    (group,) = _many(failing, tmp_path, long, **PAID).groups
+    assert group.covered_by == whole.path
+    assert group.unfinished is None
