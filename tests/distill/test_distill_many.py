@@ -112,6 +112,9 @@ def test_each_reason_is_a_group_and_what_does_not_fail_is_told(folder: Path) -> 
         (("--run-id", "01", "--failed"), "--run-id names one run"),
         (("--failed", "--reference", "01"), "are about one run"),
         (("--tag", "nowhere"), "no runs match"),
+        (("--failed", "--budget-seconds", "nan"), "'nan' is no amount"),
+        (("--failed", "--budget-usd", "nan", "--model", "live"), "'nan' is no amount"),
+        (("--failed", "--budget-usd", "0"), "--budget-usd is about --model live"),
     ],
 )
 def test_what_does_not_go_together_is_one_sentence(

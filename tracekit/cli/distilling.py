@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,6 +31,19 @@ from tracekit.numerals import counted
 if TYPE_CHECKING:
     from replay.distill import DistillOptions, DistillResult, Grouped
     from tracekit.store import RunQuery, Store
+
+
+class _Amount(click.FloatRange):
+    """A number, and no NaN, which no bound refuses."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Take what the user wrote."""
+        number: float = super().convert(value, param, ctx)
+        if isnan(number):
+            self.fail(f"{value!r} is no amount", param, ctx)
+        return number
 
 
 @click.command()
@@ -63,11 +77,11 @@ if TYPE_CHECKING:
 @click.option("--script", metavar="MOD:OBJ", help="Function that answers, for --model scripted.")
 @click.option("--budget-calls", type=click.IntRange(min=1), metavar="N", help="Most candidates.")
 @click.option(
-    "--budget-seconds", type=click.FloatRange(min=0), metavar="S",
+    "--budget-seconds", type=_Amount(min=0), metavar="S",
     help="Most seconds for candidates.",
 )  # fmt: skip
 @click.option(
-    "--budget-usd", type=click.FloatRange(min=0), metavar="USD",
+    "--budget-usd", type=_Amount(min=0), metavar="USD",
     help="Most that the replies of a live model may cost, as far as they say.",
 )  # fmt: skip
 @click.option(
@@ -290,6 +304,8 @@ def _options(
 
     if expect is not None and (forbid or require or answer_contains):
         raise UsageError("--expect says all that is expected; leave out --forbid and the like")
+    if budget_usd is not None and model != "live":
+        raise UsageError("--budget-usd is about --model live; nothing else costs")
     if (model == "scripted") != (script is not None):
         raise UsageError("--model scripted and --script MOD:OBJ go together")
     return DistillOptions(
