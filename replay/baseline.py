@@ -34,7 +34,7 @@ def recorded_planner(recorded: Trajectory, path: Sequence[str]) -> str:
     if made_by is None:
         raise ReplayNotPossible(
             f"run {recorded.run_id} does not say which planner made it: a decorated agent in a "
-            "module does, imported runs and closures do not",
+            "module does, imported runs, closures and methods do not",
             hint=_NAME_IT,
         )
     planner = made_by.planner

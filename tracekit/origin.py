@@ -7,6 +7,7 @@ imported, so that the same is found before a replay as was found when the run wa
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -55,6 +56,8 @@ class Origin:
 def origin_of(function: Callable[..., Any], known_ns: int) -> Origin | None:
     """Tell the origin of what ``function`` makes; None where no other process could import it.
 
+    A method could be imported, but not the object that it was called on.
+
     Args:
         function: The agent.
         known_ns: When its module was imported. Source that was changed since is not what runs.
@@ -65,9 +68,20 @@ def origin_of(function: Callable[..., Any], known_ns: int) -> Origin | None:
     if module is None or not isinstance(name, str) or "<" in name:
         return None
     loaded = sys.modules.get(str(function.__module__))
+    if _is_method(loaded, name):
+        return None
     file = getattr(loaded, "__file__", None)
     code = None if file is None else source_digest(module, Path(file), before_ns=known_ns)
     return Origin(f"{module}:{name}", code)
+
+
+def _is_method(module: object, name: str) -> bool:
+    *within, last = name.split(".")
+    owner = module
+    for part in within:
+        owner = getattr(owner, part, None)
+    held = inspect.getattr_static(owner, last, None)
+    return isinstance(owner, type) and not isinstance(held, (staticmethod, classmethod))
 
 
 def source_digest(module: str, file: Path, *, before_ns: int | None = None) -> str | None:

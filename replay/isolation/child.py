@@ -127,6 +127,7 @@ class Keeper:
             hosts=frozenset(hosts),
             copied=tuple(self.boot["copied"]),
             native=self.boot["level"] == "kernel",
+            alone=True,
         )
 
     def _import_planner(self, attempts: Notes) -> Message | None:

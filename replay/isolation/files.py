@@ -46,6 +46,9 @@ class Ground:
     native: bool = False
     """C libraries may be loaded, since the kernel judges what they do."""
 
+    alone: bool = False
+    """The process is the replay's own: what processes share, it shares with none."""
+
 
 @dataclass(frozen=True)
 class Attempt:

@@ -12,7 +12,9 @@ import contextlib
 import errno
 import functools
 import importlib
+import os
 import platform
+import stat
 import sys
 import threading
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 from replay.isolation import rules
+from replay.isolation.alone import STAND_INS
 from replay.isolation.rules import Attempt, Ground
 from tracekit.bodies import close_bodies, open_bodies, tool_on_stack
 from tracekit.guard import REFUSED
@@ -45,7 +48,7 @@ _UNHEARD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("os",),
         (
             *("mkfifo", "mknod", "setpriority", "setpgid", "tcsetpgrp", "chroot", "setns"),
-            *("unshare", "sched_setaffinity", "sched_setparam", "sched_setscheduler"),
+            *("unshare", "sched_setaffinity", "sched_setparam", "sched_setscheduler", "chmod"),
         ),
     ),
     "_posixshmem": ((), ("shm_open", "shm_unlink")),
@@ -55,6 +58,7 @@ _UNHEARD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "termios": ((), ("tcsetattr", "tcflow", "tcsendbreak")),
     "readline": ((), ("write_history_file", "append_history_file")),
     "_multiprocessing": ((), ("SemLock",)),
+    "multiprocessing.heap": ((), ("Arena",)),
     "_sqlite3": (("sqlite3.dbapi2", "sqlite3"), ("connect",)),
 }
 _ATTACH = 24
@@ -66,6 +70,10 @@ class Refused(PermissionError):
 
     A `PermissionError`, so that code which copes with a read-only disk or no network copes here.
     """
+
+
+class RefusedImport(ImportError):
+    """The hook refused a module during a replay: code that copes without the module copes here."""
 
 
 @dataclass
@@ -189,7 +197,8 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
         attempt = replace(attempt, refused=True, incidental=False)
     _tell(event if event != _EVENT else str(args[0]), attempt, tool)
     if attempt.refused and event != REFUSED:
-        raise Refused(errno.EPERM, f"tracekit replay refused {event}: {attempt.what}")
+        said = f"tracekit replay refused {event}: {attempt.what}"
+        raise RefusedImport(said) if event == "import" else Refused(errno.EPERM, said)
 
 
 def _is_own(event: str, frame: FrameType) -> bool:
@@ -286,17 +295,53 @@ def _make_heard(name: str, original: Any) -> Any:
         sys.audit(_EVENT, name, args, kwargs)
         return original(*args, **kwargs)
 
-    made = _watched(original) if name.endswith("sqlite3.connect") else heard
+    made: Callable[..., Any] = heard
+    if name.endswith(".chmod"):
+        made = _changing(original)
+    elif name.endswith("sqlite3.connect"):
+        made = _watched(original)
     setattr(made, _HEARD, True)
     return made
 
 
 def _heard_class(name: str, original: type) -> type:
+    make: Any = original.__new__
+    if make is object.__new__:  # leaves the arguments to __init__
+        make = _bare
+
     def made(cls: type, *args: Any, **kwargs: Any) -> Any:
         sys.audit(_EVENT, name, args, kwargs)
-        return original.__new__(cls, *args, **kwargs)
+        if name in STAND_INS and _switch.ground is not None and _switch.ground.alone:
+            return STAND_INS[name](*args, **kwargs)
+        return make(cls, *args, **kwargs)
 
     return type(original.__name__, (original,), {"__new__": made, "__slots__": (), _HEARD: True})
+
+
+def _bare(cls: type, *_args: Any, **_kwargs: Any) -> Any:
+    return object.__new__(cls)
+
+
+def _changing(chmod: Callable[..., Any]) -> Callable[..., Any]:
+    """Ask for no mode that a file has already: the kernel's wall refuses all changes alike."""
+
+    @functools.wraps(chmod)
+    def changing(path: Any, mode: int, **places: Any) -> None:
+        ground = _switch.ground
+        if ground is not None and ground.native and _has_mode(path, mode, places):
+            folder = places.get("dir_fd")
+            sys.audit("os.chmod", path, mode, -1 if folder is None else folder)
+        else:
+            chmod(path, mode, **places)
+
+    return changing
+
+
+def _has_mode(path: Any, mode: int, places: dict[str, Any]) -> bool:
+    try:
+        return stat.S_IMODE(os.stat(path, **places).st_mode) == mode
+    except (OSError, TypeError, ValueError):
+        return False  # chmod itself says what is wrong
 
 
 def _watched(connect: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import tracekit.bodies
 import tracekit.guard
+from replay.isolation.alone import made_up
 from replay.isolation.files import (
     SHOWN,
     Attempt,
@@ -154,10 +155,10 @@ def _judge_symbol(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
 
 
 def _judge_import(_: Ground, args: tuple[Any, ...]) -> Attempt | None:
-    # These open their files in C, without an event.
+    # These open their files in C, without an event. `dbm` asks for them and copes without.
     if args[0] not in ("_dbm", "_gdbm"):
         return None
-    return Attempt("native", f"import of {args[0]}")
+    return Attempt("native", f"import of {args[0]}", incidental=True)
 
 
 def _judge_unheard(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
@@ -181,7 +182,11 @@ def _judge_unheard(ground: Ground, args: tuple[Any, ...]) -> Attempt | None:
             return Attempt("network", "listening on a socket")
         case "SemLock":  # one without a name is gone when its process is
             keeps = not (call[4] if len(call) > 4 else named.get("unlink"))
-            return Attempt("system", f"a semaphore for all, {name}") if keeps else None
+            if keeps and not (ground.alone and made_up(call[3] if len(call) > 3 else None)):
+                return Attempt("system", f"a semaphore for all, {name}")
+            return None
+        case "Arena":  # its file is heard when it is opened
+            return None
         case "sched_setaffinity" | "sched_setparam" | "sched_setscheduler" | "setpgid":
             own = first in (0, os.getpid())
             return None if own else Attempt("system", f"{name} of process {first}")

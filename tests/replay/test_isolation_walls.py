@@ -107,6 +107,14 @@ WITHIN = (
     "os.sched_setaffinity(0, os.sched_getaffinity(0))",
     "import readline; readline.write_history_file(); readline.append_history_file(0)",
     "import ssl; ssl.create_default_context().keylog_filename = s + '/keys'",
+    "open(s + '/from', 'w').close(); shutil.copy(s + '/from', s + '/to')",
+    *(
+        f"one = multiprocessing.get_context({way!r}); one.Queue().put(1); one.Value('i').value = 1"
+        for way in ("fork", "spawn", "forkserver")
+    ),
+    "from multiprocessing.pool import ThreadPool; ThreadPool(2).map(abs, [-1, 2])",
+    "from concurrent.futures import ProcessPoolExecutor; ProcessPoolExecutor(2).shutdown()",
+    "one = multiprocessing.Event(); one.set(); one.wait(); multiprocessing.Condition().acquire()",
 )
 
 

@@ -195,6 +195,36 @@ def test_an_agent_that_nothing_could_import_is_not_told() -> None:
     assert recorded.trajectory().made_by is None
 
 
+def test_an_agent_that_is_a_method_does_not_say_on_which_object_so_nobody_is_named(
+    tmp_path: Path,
+) -> None:
+    text = """
+import tracekit
+
+class Desk:
+    @tracekit.agent
+    def handle(self, question):
+        return question
+
+    @staticmethod
+    @tracekit.agent
+    def of_all(question):
+        return question
+
+    @tracekit.agent
+    @classmethod
+    def of_class(cls, question):
+        return question
+"""
+    (tmp_path / "method.py").write_text(text, encoding="utf-8")
+    told = {"Desk().handle": None, "Desk.of_all": "of_all", "Desk.of_class": "of_class"}
+    for number, (agent, named) in enumerate(told.items()):
+        call = f"import method; method.{agent}('why')"
+        run = _record(tmp_path, tmp_path / str(number), "-c", call)
+        planner = None if run.made_by is None else run.made_by.planner
+        assert planner == (None if named is None else f"method:Desk.{named}")
+
+
 def test_the_command_line_takes_it(made: tuple[Path, Path, Trajectory]) -> None:
     folder, store, run = made
     with pytest.MonkeyPatch.context() as patch:
