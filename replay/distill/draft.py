@@ -188,11 +188,7 @@ def draft_of(
         input_types={} if deciding else dict(record.input.types),
         history=tuple(_said(message) for message in opening) if len(opening) > 1 else (),
         turns=tuple(turn.content for turn in turns),
-        identity={
-            name: value
-            for name, value in (("tenant", record.tenant), ("operator", record.operator))
-            if value
-        },
+        identity=_identity(record),
         clock=_moment(record.ts_start_ns),
         minted=tuple(Minted(**_mint(mint)) for mint in record.mints),
         tools=record.tools,
@@ -209,6 +205,11 @@ def draft_of(
         writes=frozenset(_writing(record, contracts)),
         schemas={n: c.result_schema for n, c in contracts.items() if c.result_schema},
     )
+
+
+def _identity(record: Trajectory) -> dict[str, str]:
+    named = (("tenant", record.tenant), ("operator", record.operator))
+    return {name: value for name, value in named if value}
 
 
 def _turns(record: Trajectory) -> list[Message]:

@@ -178,8 +178,8 @@ def distill_many(
         PlannerError: a planner cannot be loaded or called.
     """
     tell = progress or (lambda *_: None)
-    piles: dict[tuple[str, str | None], _Pile] = {}
     undecided: dict[str, str] = {}
+    piles: dict[tuple[str, str | None], _Pile] = {}
     with ExitStack() as stack:
         failing = stack.enter_context(CaseRunner(planner, options=options.running))
         right = stack.enter_context(CaseRunner(fixed, options=options.running)) if fixed else None
@@ -189,22 +189,26 @@ def distill_many(
                 found, size = _failure(store.trajectory(run_id), failing, right, options)
             except TracekitError as error:
                 undecided[run_id] = error.message.splitlines()[0]
-                continue
-            pile = piles.setdefault((str(found.signature), found.place), _Pile(found, size))
-            pile.add(run_id, found, size)
+            else:
+                _put(piles, run_id, found, size)
         covering = Covering(options.out, spec(planner))
         heap = sorted(piles.values(), key=lambda pile: -len(pile.runs))
         covers = [covering.of(pile.finding, failing) for pile in heap]
     groups: list[Group] = []
     for done, (pile, cover) in enumerate(zip(heap, covers, strict=True)):
         tell("groups", done, len(piles))
-        if cover is not None:
-            groups.append(_covered(pile, cover))
-        elif any(group.terminated for group in groups):
-            groups.append(_left(pile))
-        else:
+        if cover is None and not any(group.terminated for group in groups):
             groups.append(_distilled(pile, store, planner, fixed, options))
+        else:
+            groups.append(_left(pile) if cover is None else _covered(pile, cover))
     return Grouped(failing.planner_name, tuple(groups), undecided, tuple(covering.remarks))
+
+
+def _put(
+    piles: dict[tuple[str, str | None], _Pile], run_id: str, found: OracleFinding, size: int
+) -> None:
+    pile = piles.setdefault((str(found.signature), found.place), _Pile(found, size))
+    pile.add(run_id, found, size)
 
 
 def _covered(pile: _Pile, cover: Cover) -> Group:

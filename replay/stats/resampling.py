@@ -181,4 +181,7 @@ def interval_of(
             method="percentile",
             rng=np.random.default_rng(seed),
         ).confidence_interval
-    return Interval(float(found.low), float(found.high), confidence, "bootstrap (percentile)")
+    low, high = float(found.low), float(found.high)
+    if high < low:  # of equal drawings: in the last digit, which the interpolation between rounds
+        low, high = high, low
+    return Interval(low, high, confidence, "bootstrap (percentile)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -40,6 +40,7 @@ def test_the_interval_of_a_median_is_about_that_of_order_statistics() -> None:
 
 @settings(max_examples=40)
 @given(values, st.sampled_from([0.0, 0.05, 0.5, 0.95, 1.0]))
+@example([-1.8591282614916234e-124] * 2, 0.0)
 def test_a_quantile_is_numpys_and_its_interval_lies_within_the_sample(
     sample: list[float], q: float
 ) -> None:
