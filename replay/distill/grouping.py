@@ -160,6 +160,10 @@ class _Pile:
             self.runs.append(run_id)
 
 
+_Piles = dict[tuple[str, str | None], _Pile]
+"""By signature and place."""
+
+
 def distill_many(
     run_ids: Sequence[str],
     *,
@@ -179,7 +183,7 @@ def distill_many(
     """
     tell = progress or (lambda *_: None)
     undecided: dict[str, str] = {}
-    piles: dict[tuple[str, str | None], _Pile] = {}
+    piles: _Piles = {}
     with ExitStack() as stack:
         failing = stack.enter_context(CaseRunner(planner, options=options.running))
         right = stack.enter_context(CaseRunner(fixed, options=options.running)) if fixed else None
@@ -187,15 +191,14 @@ def distill_many(
             tell("runs", done, len(run_ids))
             try:
                 found, size = _failure(store.trajectory(run_id), failing, right, options)
+                _put(piles, run_id, found, size)
             except TracekitError as error:
                 undecided[run_id] = error.message.splitlines()[0]
-            else:
-                _put(piles, run_id, found, size)
         covering = Covering(options.out, spec(planner))
         heap = sorted(piles.values(), key=lambda pile: -len(pile.runs))
-        covers = [covering.of(pile.finding, failing) for pile in heap]
+        covered = [(pile, covering.of(pile.finding, failing)) for pile in heap]
     groups: list[Group] = []
-    for done, (pile, cover) in enumerate(zip(heap, covers, strict=True)):
+    for done, (pile, cover) in enumerate(covered):
         tell("groups", done, len(piles))
         if cover is None and not any(group.terminated for group in groups):
             groups.append(_distilled(pile, store, planner, fixed, options))
@@ -204,9 +207,7 @@ def distill_many(
     return Grouped(failing.planner_name, tuple(groups), undecided, tuple(covering.remarks))
 
 
-def _put(
-    piles: dict[tuple[str, str | None], _Pile], run_id: str, found: OracleFinding, size: int
-) -> None:
+def _put(piles: _Piles, run_id: str, found: OracleFinding, size: int) -> None:
     pile = piles.setdefault((str(found.signature), found.place), _Pile(found, size))
     pile.add(run_id, found, size)
 
