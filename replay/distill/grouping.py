@@ -195,8 +195,7 @@ def distill_many(
             except TracekitError as error:
                 undecided[run_id] = error.message.splitlines()[0]
         covering = Covering(options.out, spec(planner))
-        heap = sorted(piles.values(), key=lambda pile: -len(pile.runs))
-        covered = [(pile, covering.of(pile.finding, failing)) for pile in heap]
+        covered = [(pile, covering.of(pile.finding, failing)) for pile in _most_first(piles)]
     groups: list[Group] = []
     for done, (pile, cover) in enumerate(covered):
         tell("groups", done, len(piles))
@@ -205,6 +204,10 @@ def distill_many(
         else:
             groups.append(_left(pile) if cover is None else _covered(pile, cover))
     return Grouped(failing.planner_name, tuple(groups), undecided, tuple(covering.remarks))
+
+
+def _most_first(piles: _Piles) -> list[_Pile]:
+    return sorted(piles.values(), key=lambda pile: -len(pile.runs))
 
 
 def _put(piles: _Piles, run_id: str, found: OracleFinding, size: int) -> None:
