@@ -63,7 +63,11 @@ def declared_by(planner: object) -> dict[str, Any]:
     own = {name: module for name, module in _loaded() if _root(name) == root}
     named = {name for module in own.values() for name in _named(module)}
     others = [m for n, m in _loaded() if n not in own and (n in named or not _is_library(m))]
-    theirs = [m for m in others if _root(m.__name__) not in {*_OURS, *sys.stdlib_module_names}]
+    theirs = [
+        m
+        for m in others
+        if _root(vars(m).get("__name__")) not in {*_OURS, *sys.stdlib_module_names}
+    ]
     tools = _shapes(theirs) | _shapes(own.values())
     return {"tools": tools, "versions": relevant(recorder().versions)}
 
@@ -87,9 +91,15 @@ def _named(module: ModuleType) -> Iterator[str]:
     """Yield the modules that stand in a module's namespace, or whose functions and classes do."""
     for value in list(vars(module).values()):
         if issubclass(type(value), ModuleType):
-            yield value.__name__
-        elif type(value) is FunctionType or _is_class(value):
+            yield str(vars(value).get("__name__"))
+        elif type(value) is FunctionType:
             yield str(value.__module__)
+        elif _is_class(value):
+            yield str(_MODULE_OF_CLASS(value))
+
+
+_MODULE_OF_CLASS = type.__dict__["__module__"].__get__
+"""Reads where a class is from without asking its metaclass, which may be anybody's."""
 
 
 def _is_class(value: object) -> TypeGuard[type]:
@@ -124,7 +134,7 @@ def _held(module: ModuleType) -> Iterator[object]:
 def _methods(kind: type, met: set[int]) -> Iterator[object]:
     """Yield what a class and its bases hold, each class once."""
     for base in kind.__mro__:
-        if id(base) not in met and base.__module__ not in sys.stdlib_module_names:
+        if id(base) not in met and _MODULE_OF_CLASS(base) not in sys.stdlib_module_names:
             for method in list(vars(base).values()):
                 wrapped: Any = method if type(method) in (staticmethod, classmethod) else None
                 yield method if wrapped is None else wrapped.__func__

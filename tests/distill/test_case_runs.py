@@ -337,18 +337,18 @@ def test_a_live_model_that_is_not_there_proves_nothing(monkeypatch: pytest.Monke
 
 
 def test_an_invariant_is_a_function_of_the_trajectory(planners: Path) -> None:
-    (planners / "checks.py").write_text(
+    (planners / "length_checks.py").write_text(
         "def short(run):\n"
         "    return None if len(run.decisions) < 2 else f'{len(run.decisions)} decisions'\n"
         "def bad(run):\n"
         "    raise ValueError('no')\n"
     )
-    on = case(expected="{invariants: ['checks:short']}")
-    assert told(run("careful", on)) == ("fail", ("checks:short: 2 decisions",))
-    on = case(expected="{invariants: ['checks:bad']}")
+    on = case(expected="{invariants: ['length_checks:short']}")
+    assert told(run("careful", on)) == ("fail", ("length_checks:short: 2 decisions",))
+    on = case(expected="{invariants: ['length_checks:bad']}")
     assert told(run("careful", on)) == (
         "inconclusive",
-        ("the invariant checks:bad raised ValueError: no",),
+        ("the invariant length_checks:bad raised ValueError: no",),
     )
 
 

@@ -68,7 +68,7 @@ WAYS: dict[str, tuple[str, ...]] = {
     "in a task's callback": ("soon(called_back)", GUARD),
     "in a task group": ("asyncio.run(grouped())", GUARD),
     "without context variables": ("contextvars.Context().run(spend)", GUARD),
-    "in a process pool": ("ProcessPoolExecutor(1).submit(spend).result()", WALL, BENEATH, WALL),
+    "in a process pool": ("ProcessPoolExecutor(1).submit(spend).result()", WALL, WALL, WALL),
     "in a forked process": ("get_context('fork').Process(target=spend).start()", WALL),
     "in a spawned process": ("get_context('spawn').Process(target=spend).start()", WALL),
     "after `os.fork`": ("os.fork() or (spend(), os._exit(0))", WALL),
