@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from replay.isolation import InProcess, Isolate, Level, Limits
-from replay.planner import describe
+from replay.planner import outline
 from tracekit.decorators import MARK
 from tracekit.settings import REDACT
 
@@ -75,5 +75,5 @@ def importable_name(planner: str | object) -> str | object:
 def name_of(planner: object) -> str:
     """What a planner that was given as an object is called in the record."""
     mark = getattr(planner, MARK, None)
-    name: str = mark.name if mark is not None else describe(planner)["name"]
+    name: str = mark.name if mark is not None else outline(planner)["name"]
     return f"{getattr(planner, '__module__', '?')}:{name}"

@@ -124,7 +124,16 @@ def _split(spec: str, what: str) -> tuple[str, str]:
 
 
 def describe(planner: object) -> dict[str, Any]:
-    """Say what ``planner`` is: its kind, name and parameters, and what its code declares.
+    """Say what ``planner`` is (see ``outline``), and what its code declares, which takes longer.
+
+    Raises:
+        PlannerSignatureError: it cannot be called.
+    """
+    return {**outline(planner), "declared": declared_by(planner)}
+
+
+def outline(planner: object) -> dict[str, Any]:
+    """Say what ``planner`` itself is: its kind, name and parameters.
 
     Raises:
         PlannerSignatureError: it cannot be called.
@@ -145,7 +154,6 @@ def describe(planner: object) -> dict[str, Any]:
         "name": mark.name if mark is not None and agent else name,
         "parameters": parameters,
         "script": kind == "decide" and ("script" in parameters or len(parameters) >= 3),
-        "declared": declared_by(planner),
     }
 
 
@@ -214,7 +222,7 @@ def _deciding(planner: object, request: Mapping[str, Any], channel: Channel) -> 
     decide: Callable[..., Any] = getattr(instance, "decide", instance)  # type: ignore[arg-type]  # a decider is callable
     history: list[Any] = list(request["history"])
     tools = request["tools"]
-    extra = (request["script"],) if describe(planner)["script"] else ()
+    extra = (request["script"],) if outline(planner)["script"] else ()
     while True:  # the parent ends one that never stops
         decision = decide(*map(copy_json, (history, tools, *extra)))
         if inspect.iscoroutine(decision):

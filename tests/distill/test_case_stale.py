@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from replay.case import Source, parse_case, read_case
+from replay.caserun import CaseRunner
 from replay.caserun.lint import stale
 from replay.declared import Declared
 from tests.distill.case_kit import INJECTION
@@ -152,3 +153,23 @@ def test_of_a_tool_whose_shape_is_not_known_nothing_is_said() -> None:
     source = Source(tools={"look": "abc"})
     known = parse_case(INJECTION).model_copy(update={"source": source})
     assert stale(known, Declared({"look": None})) == []
+
+
+def test_what_is_declared_is_looked_for_once_however_often_the_planner_is_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[object] = []
+
+    def counting(planner: object) -> dict[str, Any]:
+        looked.append(planner)
+        return {"tools": {}, "versions": {}}
+
+    monkeypatch.setattr("replay.planner.declared_by", counting)
+
+    def decide(history: list[Any], tools: list[Any]) -> Any:
+        return {"answer": "done"}
+
+    with CaseRunner(decide) as runner:
+        for _ in range(3):
+            assert runner.run(parse_case(INJECTION)).trajectory is not None
+    assert looked == [decide]
