@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from replay.matching import Answer, AskedCall, AskedPrompt, Player
+from replay.matching.binding import told_to
 from replay.proposals import compare_decisions, decision_of, left_out, proposal_of
 from replay.result import LockedBy, LockedDecision
 from replay.session import Stopped
@@ -161,7 +162,8 @@ class Lock:
         call = recorded.call
         arguments = as_compared(call.arguments, call.argument_types)
         then: JsonValue = {"tool": call.tool, "arguments": arguments}
-        now: JsonValue = {"tool": asked.tool, "arguments": dict(asked.compared)}
+        told: JsonValue = told_to(recorded.contract, asked, asked.compared)
+        now: JsonValue = {"tool": asked.tool, "arguments": told}
         self._note({"calls": [then], "message": None}, {"calls": [now], "message": None}, by="code")
 
     def _cannot(self, asked: AskedCall, answer: Answer, why: str) -> Answer:

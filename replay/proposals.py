@@ -52,9 +52,8 @@ def compare_decisions(
     number: int, then: JsonValue, now: JsonValue, tape: Tape, *, by: LockedBy
 ) -> LockedDecision:
     """Compare what is proposed now with what was recorded; None stands for no proposal."""
-    spell = _speller(tape)
-    if not (_say_whose(then, tape) and _say_whose(now, tape)):
-        spell = _speller(tape, whose=False)
+    whose = by == "code" or (_say_whose(then, tape) and _say_whose(now, tape))
+    spell = _speller(tape, whose=whose)
     change, explanation = _compare(then, now, spell)
     return LockedDecision(
         number=number,
@@ -64,7 +63,7 @@ def compare_decisions(
         change=change,
         explanation=explanation,
         by=by,
-        writes=_new_writes([spell(call) for call in _calls(now)], tape),
+        writes=_new_writes([spell(call) for call in _calls(now)], tape, by),
     )
 
 
@@ -154,7 +153,7 @@ def _say_whose(decision: JsonValue, tape: Tape) -> bool:
     return True
 
 
-def _speller(tape: Tape, *, whose: bool = True) -> Spell:
+def _speller(tape: Tape, *, whose: bool) -> Spell:
     """Spell a call by its recorded contract; a model may only say a tool's plain name."""
     tools = {plain_name(name): name for name in (*tape.contracts, *tape.by_tool)}
 
@@ -168,20 +167,25 @@ def _speller(tape: Tape, *, whose: bool = True) -> Spell:
     return spell
 
 
-def _new_writes(proposed: Sequence[Any], tape: Tape) -> tuple[str, ...]:
+def _new_writes(proposed: Sequence[Any], tape: Tape, by: LockedBy) -> tuple[str, ...]:
     """The proposed calls that may write and stand nowhere in the record."""
     return tuple(
         _call_text(call)
         for call in proposed
         if _may_write(call["tool"], tape)
-        and not _is_recorded(call["tool"], call["arguments"], tape)
+        and not _is_recorded(call["tool"], call["arguments"], tape, by)
     )
 
 
-def _is_recorded(tool: str, arguments: JsonValue, tape: Tape) -> bool:
-    """Whether the record has the call; one that does not say whose it is is anybody's."""
+def _is_recorded(tool: str, arguments: JsonValue, tape: Tape, by: LockedBy) -> bool:
+    """Whether the record has the call; a proposed one that does not say whose it is is anybody's.
+
+    One that code makes is nobody's then.
+    """
     if (tool, digest(arguments)) in tape.by_key:
         return True
+    if by == "code":
+        return False
     contract = tape.contracts.get(tool)
     if contract is None or not isinstance(arguments, dict):
         return False

@@ -131,10 +131,8 @@ def declared(left: Trajectory, right: Trajectory) -> dict[str, Declared]:
         for name, declared_as in effects.items()
     }
     receivers = {n: r for n, some in found.items() if (r := _receivers(some))}
-    for call in (*calls[0], *calls[1]) if receivers else ():
-        told = receivers.get(call.tool, frozenset())
-        if told and isinstance(call.arguments, dict) and told.isdisjoint(call.arguments):
-            rules[call.tool] = replace(rules[call.tool], whose=told)
+    for name in (_anybodys(left, receivers) | _anybodys(right, receivers)) if receivers else ():
+        rules[name] = replace(rules[name], whose=receivers[name])
     for name in {
         *tools_with_keys_used_again(left, rules),
         *tools_with_keys_used_again(right, rules),
@@ -165,6 +163,23 @@ def _with_leeway(rule: Declared, calls: Sequence[Call]) -> Declared:
 
 def _receivers(contracts: Sequence[Contract]) -> frozenset[str]:
     return frozenset().union(*(contract.receivers for contract in contracts))
+
+
+def _anybodys(run: Trajectory, receivers: Mapping[str, frozenset[str]]) -> set[str]:
+    """Name the tools of which a call does not say whose it is, and may be anybody's.
+
+    A call of a known signature without receivers is nobody's: that says it.
+    """
+    offered = {contract.name: contract for contract in run.tools}
+    found: set[str] = set()
+    for call in run.calls:
+        told, given = receivers.get(call.tool), call.arguments
+        if told is None or not isinstance(given, dict) or not told.isdisjoint(given):
+            continue
+        contract = call.contract or offered.get(call.tool)
+        if contract is None or contract.parameters is None or contract.receivers:
+            found.add(call.tool)
+    return found
 
 
 def _agreed(effect: Effect, contracts: Sequence[Contract]) -> Declared:

@@ -21,9 +21,9 @@ from replay.isolation.seal import JUDGED, SEALED, can_seal
 from replay.isolation.transport import Change, Transport, set_pipes
 
 UNSEEN = (
-    "system calls made by C code are refused by the kernel without a word to the report",
+    "system calls made by C code, which the kernel refuses without a word to the report",
     "changes of metadata, execve and signals that only the kernel stopped",
-    "locks on files, and what reading takes out of a FIFO, are not refused to C code",
+    "locks on files by C code, and what it takes out of a FIFO: these are not refused",
 )
 """What this wall cannot list, or does not stop."""
 

@@ -47,8 +47,7 @@ def spellings(
         return
     recorded = tape.contracts.get(tool)
     arguments, mapped = _mapped(asked, tool, maps)
-    if asked.contract is not None and not _receivers(recorded):
-        arguments = asked.contract.said(arguments)  # the record does not know whose its calls were
+    arguments = told_to(recorded, asked, arguments)
     same = not mapped and tool == asked.tool
     if recorded is None or recorded.parameters is None:
         yield Spelling(arguments, same)
@@ -63,18 +62,31 @@ def spellings(
     yield Spelling(recorded.normalise(kept), same)
 
 
-def _receivers(contract: Contract | None) -> frozenset[str]:
-    return frozenset() if contract is None else contract.receivers
+def told_to(
+    recorded: Contract | None, asked: AskedCall, arguments: Mapping[str, JsonValue]
+) -> Arguments:
+    """Leave out whose the call is for a record that does not know its tools' signatures.
+
+    One that knows them and names no receiver has recorded that there was none.
+    """
+    unknown = recorded is None or recorded.parameters is None
+    return asked.contract.said(arguments) if unknown and asked.contract else dict(arguments)
 
 
 def unsaid(asked: AskedCall, recorded: Contract | None) -> tuple[str, ...]:
     """Point to what says whose a recorded call is, for a planner that says so of none of its own.
 
-    One that only decides names a tool and its arguments.
+    One that only decides names a tool and its arguments, of which it may know no contract but the
+    recorded one.
     """
-    if asked.contract is not None:
+    declared = asked.contract
+    if recorded is None or (declared is not None and not _leaves_unsaid(declared, asked.arguments)):
         return ()
-    return tuple(f"/{name}" for name in sorted(_receivers(recorded) - asked.arguments.keys()))
+    return tuple(f"/{name}" for name in sorted(recorded.receivers - asked.arguments.keys()))
+
+
+def _leaves_unsaid(declared: Contract, arguments: Mapping[str, JsonValue]) -> bool:
+    return bool(declared.receivers) and declared.receivers.isdisjoint(arguments)
 
 
 def _mapped(asked: AskedCall, tool: str, maps: Sequence[ArgumentMap]) -> tuple[Arguments, bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,16 @@ from replay.diff import diff
 from replay.distill.draft import draft_of
 from replay.matching import AskedCall
 from replay.proposals import compare_decisions
-from replay.result import LockedDecision
+from replay.result import LockedBy, LockedDecision
 from replay.tape import Tape
 from replay.toolhost import _fitted
 from tests.replay.tape_kit import call, player, record, value
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract, Matchers, Parameter
+from tracekit.trajectory import Trajectory
 
 SELF = Parameter(name="self", kind="receiver")
+PLAIN = Contract(name="pay", effect="write", parameters=(Parameter(name="x"),))
 
 
 class Account:
@@ -219,26 +222,59 @@ def ask(tool: str, declared: Contract | None, effect: Any, /, **arguments: Any) 
     return AskedCall(tool, arguments, effect, contract=declared)
 
 
-def test_a_record_without_receivers_is_compared_without() -> None:
-    old = Contract(name="pay", effect="write", parameters=(Parameter(name="x"),))
+def test_a_record_that_knows_no_signatures_is_compared_without() -> None:
+    old = Contract(name="pay", effect="write")
     replay = player(record(call("pay", "write", "done", x=1), tools=[old]))
     found = replay.call(ask("pay", with_receiver("pay"), "write", self=whose("A"), x=1))
     assert (found.rung, value(found)) == ("exact", "done")
 
 
-def test_a_planner_that_only_decides_asks_for_whosever_call_it_is() -> None:
+def test_a_function_that_became_a_method_is_another_tool() -> None:
+    replay = player(record(call("pay", "write", "done", x=1), tools=[PLAIN]))
+    found = replay.call(ask("pay", with_receiver("pay"), "write", self=whose("A"), x=1))
+    assert found.rung == "error"
+    assert "/self: not recorded, asked" in found.explanation
+
+
+@pytest.mark.parametrize("method_first", [True, False])
+def test_of_two_tools_of_one_name_a_method_and_a_function_each_has_its_own(
+    method_first: bool,
+) -> None:
+    declared = with_receiver("pay")
+    made = [
+        replace(call("pay", "write", "A's", self=whose("A"), x=1), contract=declared),
+        replace(call("pay", "write", "nobody's", x=1), contract=PLAIN),
+    ]
+    made = made if method_first else made[::-1]
+    replay = player(record(*made))
+    plain = replay.call(ask("pay", PLAIN, "write", x=1))
+    assert (plain.rung, value(plain)) == ("exact", "nobody's")
+    assert replay.call(ask("pay", PLAIN, "write", x=1)).rung == "error"
+    whom = replay.call(ask("pay", declared, "write", self=whose("A"), x=1))
+    assert (whom.rung, value(whom)) == ("exact", "A's")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_planner_that_only_decides_asks_for_whosever_call_it_is(known: bool) -> None:
     new = with_receiver("look", "read")
     calls = [call("look", "read", n, self=whose(n), x=1) for n in ("A", "B")]
     replay = player(record(*calls, tools=[new]))
-    found = [replay.call(ask("look", None, "read", x=1)) for _ in range(2)]
+    found = [replay.call(ask("look", new if known else None, "read", x=1)) for _ in range(2)]
     assert [(one.rung, value(one)) for one in found] == [("exact", "A"), ("exact", "B")]
 
 
+def test_code_that_says_less_of_whose_a_call_is_than_was_recorded_is_refused() -> None:
+    both = (Parameter(name="nonlocal", kind="receiver"), SELF, Parameter(name="x"))
+    recorded = call("pay", "write", **{"nonlocal": {"bank": "X"}, "self": whose("A"), "x": 1})
+    replay = player(record(recorded, tools=[Contract(name="pay", effect="write", parameters=both)]))
+    asking = ask("pay", with_receiver("pay"), "write", self=whose("A"), x=1)
+    assert replay.call(asking).rung == "error"
+
+
 def test_a_tool_that_is_no_method_any_more_does_not_stand_for_one() -> None:
-    plain = Contract(name="pay", effect="write", parameters=(Parameter(name="x"),))
     recorded = call("pay", "write", self=whose("A"), x=1)
     replay = player(record(recorded, tools=[with_receiver("pay")]))
-    assert replay.call(ask("pay", plain, "write", x=1)).rung == "error"
+    assert replay.call(ask("pay", PLAIN, "write", x=1)).rung == "error"
 
 
 def test_a_field_of_a_read_is_ignored_where_the_user_or_the_tool_says_so() -> None:
@@ -287,8 +323,7 @@ def test_a_schema_speaks_of_the_arguments_alone() -> None:
 
 
 def test_runs_are_compared_without_where_one_does_not_say_whose_its_calls_are() -> None:
-    bare = Contract(name="pay", effect="write", parameters=(Parameter(name="x"),))
-    old = record(call("pay", "write", x=1), tools=[bare])
+    old = record(call("pay", "write", x=1), tools=[Contract(name="pay", effect="write")])
     new = record(call("pay", "write", self=whose("A"), x=1), tools=[with_receiver("pay")])
     other = record(call("pay", "write", self=whose("B"), x=1), tools=[with_receiver("pay")])
     assert diff(old, new).same
@@ -297,23 +332,43 @@ def test_runs_are_compared_without_where_one_does_not_say_whose_its_calls_are() 
     assert [field.pointer for field in found.fields] == ["/self/iban"]
 
 
+def test_a_function_and_a_method_of_one_name_are_compared_as_two_tools() -> None:
+    method = with_receiver("pay")
+
+    def run(*accounts: str | None) -> Trajectory:
+        return record(
+            *(
+                replace(call("pay", "write", x=1), contract=PLAIN)
+                if iban is None
+                else replace(call("pay", "write", self=whose(iban), x=1), contract=method)
+                for iban in accounts
+            )
+        )
+
+    assert diff(run("A", None), run("A", None)).same
+    for other in (("B", None), (None, None), (None, "A")):
+        assert not diff(run("A", None), run(*other)).same
+
+
 def test_a_model_proposes_a_call_of_whomever_and_code_a_call_of_somebody() -> None:
     tape = Tape.of(record(call("pay", "write", self=whose("A"), x=1), tools=[with_receiver("pay")]))
 
-    def proposed(arguments: dict[str, JsonValue]) -> LockedDecision:
+    def proposed(arguments: dict[str, JsonValue], by: LockedBy) -> LockedDecision:
         def decision(given: JsonValue) -> JsonValue:
             return {"calls": [{"tool": "pay", "arguments": given}], "message": None}
 
         recorded = decision({"self": whose("A"), "x": 1})
-        return compare_decisions(1, recorded, decision(arguments), tape, by="code")
+        return compare_decisions(1, recorded, decision(arguments), tape, by=by)
 
-    assert proposed({"x": 1}).change == "same"
-    assert proposed({"x": 1}).writes == ()
-    assert proposed({"self": whose("A"), "x": 1}).change == "same"
-    other = proposed({"self": whose("B"), "x": 1})
-    assert (other.change, len(other.writes)) == ("changed arguments", 1)
-    assert "/self/iban" in other.explanation
-    assert len(proposed({"x": 2}).writes) == 1
+    assert proposed({"x": 1}, "model").change == "same"
+    assert proposed({"x": 1}, "model").writes == ()
+    assert len(proposed({"x": 2}, "model").writes) == 1
+    assert proposed({"self": whose("A"), "x": 1}, "code").change == "same"
+    others: list[dict[str, JsonValue]] = [{"self": whose("B"), "x": 1}, {"x": 1}]
+    for other in others:
+        found = proposed(other, "code")
+        assert (found.change, len(found.writes)) == ("changed arguments", 1)
+        assert "/self" in found.explanation
 
 
 def test_a_case_says_whose_a_call_is_where_that_matters() -> None:
