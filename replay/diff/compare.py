@@ -19,13 +19,14 @@ from replay.diff.costs import ANSWER, INPUT, REGROUPED, STATUS, UNIT
 from replay.diff.fields import result_fields
 from replay.diff.flow import Values
 from replay.diff.harms import change_harm
+from replay.diff.inplace import aligned_in_place
 from replay.diff.lines import turned
 from replay.diff.match import Match, label_moves, settle_groups
 from replay.diff.model import Doubt, Harm
 from replay.diff.normal import align_runs, normal_row
 from replay.diff.order import PartialOrder
 from replay.diff.partly import NOT_KEPT, unknown_result
-from replay.diff.steps import Step, declared, steps_of
+from replay.diff.steps import declared, steps_of
 from tracekit.canonical import JsonValue, name_part
 from tracekit.jsontree import Difference, differences
 from tracekit.trajectory import Trajectory
@@ -80,10 +81,8 @@ def _matched(
     left: PartialOrder, right: PartialOrder, rules: Mapping[str, Declared]
 ) -> tuple[list[Match], list[tuple[Match, Match]], Alignment]:
     """Match the steps of two runs, always beginning with the same one of the two."""
-    if _equal(left.steps, right.steps):
-        size = len(left.steps)
-        same = [Match(at, at) for at in range(size)]
-        return *settle_groups(same, left, right), Alignment(0, ((0, 0, size, ()),))
+    if in_place := aligned_in_place(left.steps, right.steps, rules):
+        return [Match(at, at) for at in range(len(left.steps))], [], in_place
     left_row, right_row = normal_row(left), normal_row(right)
     if _rank(left, left_row) <= _rank(right, right_row):
         rows = align_runs(left, left_row, right, right_row, rules)
@@ -100,14 +99,6 @@ def _rank(order: PartialOrder, row: Sequence[int]) -> tuple[list[str], list[tupl
     """Rank a run among others; only runs that cannot be told apart have one rank."""
     recorded = [(step.letter, step.decision) for step in order.steps]
     return [order.steps[at].letter for at in row], recorded
-
-
-def _equal(left: Sequence[Step], right: Sequence[Step]) -> bool:
-    """Whether two runs did the same in the same decisions, so that no order can set them apart."""
-    return len(left) == len(right) and all(
-        one.letter == two.letter and one.decision == two.decision
-        for one, two in zip(left, right, strict=True)
-    )
 
 
 def ending(left: Trajectory, right: Trajectory) -> tuple[Difference, ...]:

@@ -80,6 +80,9 @@ class Side:
 
     def _seen_only(self, at: int) -> set[str]:
         """Give the values of a step that it was shown before, and the other run was not."""
+        decision = self.order.steps[at].decision
+        if all(self.order.steps[source].decision >= decision for source in self.disturbed):
+            return set()
         if at not in self._seen:
             flow, steps = self.order.flow, self.order.steps
             sources: dict[int, list[str]] = {}

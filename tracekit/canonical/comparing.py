@@ -8,7 +8,7 @@ that is only described nothing is known that could be compared at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from sys import float_info
@@ -54,15 +54,15 @@ def numbers_as_compared(value: JsonValue) -> JsonValue:
 
 def _holds_large(value: JsonValue) -> bool:
     """Whether there is an integer that not every reader keeps, asked of every value compared."""
-    waiting: list[JsonValue] = [value]
+    waiting: list[Iterable[JsonValue]] = [(value,)]
     while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            waiting.extend(part.values())
-        elif isinstance(part, list):
-            waiting.extend(part)
-        elif type(part) is int and not -SAFE_INT <= part <= SAFE_INT:
-            return True
+        for part in waiting.pop():
+            if isinstance(part, dict):
+                waiting.append(part.values())
+            elif isinstance(part, list):
+                waiting.append(part)
+            elif type(part) is int and not -SAFE_INT <= part <= SAFE_INT:
+                return True
     return False
 
 
