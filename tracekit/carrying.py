@@ -22,6 +22,8 @@ import functools
 import importlib
 import sys
 import threading
+import weakref
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +68,41 @@ def uninstall() -> None:
         _done.clear()
 
 
+# --- what is handed on --------------------------------------------------------------------------
+
+
+def follow(operation: Operation) -> bool:
+    """Keep from now on what ``operation`` hands on; whether all of it goes through our doors."""
+    asyncio = sys.modules.get("asyncio")
+    loop = None if asyncio is None else asyncio._get_running_loop()
+    if _TASKS not in _done or not isinstance(loop, sys.modules[_TASKS].BaseEventLoop):
+        return False
+    if operation.work is None:
+        operation.work = deque()
+    return True
+
+
+def _handed_on(operation: Operation, work: object, is_over: Callable[[Any], bool]) -> None:
+    above: Operation | None = operation
+    while above is not None:
+        if above.work is not None:
+            above.work.append(functools.partial(_is_over, weakref.ref(work), is_over))
+        above = above.parent
+
+
+def _is_over(work: weakref.ref[Any], is_over: Callable[[Any], bool]) -> bool:
+    held = work()
+    return held is None or is_over(held)
+
+
+def _has_ended(thread: threading.Thread) -> bool:
+    return not thread.is_alive()
+
+
+def _never(_work: object) -> bool:
+    return False
+
+
 # --- threads --------------------------------------------------------------------------------------
 
 
@@ -76,6 +113,7 @@ def _thread_start(original: Callable[..., Any]) -> Callable[..., Any]:
             original(self)
         else:
             _start(self, original, _under(operation))
+            _handed_on(operation, self, _has_ended)
 
     return start
 
@@ -144,9 +182,24 @@ def _thread_submit(original: Callable[..., Any]) -> Callable[..., Any]:
         if operation is None:
             return original(self, fn, *args, **kwargs)
         with nothing_under_way():  # a thread that is begun for this piece serves others as well
-            return original(self, _Here(fn, operation), *args, **kwargs)
+            future = original(self, _Here(fn, operation), *args, **kwargs)
+        _handed_on(operation, future, type(future).done)
+        return future
 
     return submit
+
+
+def _create_task(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A task has its place by its context; who waits is to know that it works."""
+
+    def create_task(self: Any, coro: Any, **kwargs: Any) -> Any:
+        task = original(self, coro, **kwargs)
+        operation = current()
+        if operation is not None:
+            _handed_on(operation, task, type(task).done)
+        return task
+
+    return create_task
 
 
 def _add_done_callback(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -251,7 +304,9 @@ def _pool_method(original: Callable[..., Any]) -> Callable[..., Any]:
         for name in _POOL_CALLBACKS & kwargs.keys():
             kwargs[name] = _back_here(kwargs[name], operation)
         if isinstance(self, sys.modules["multiprocessing.pool"].ThreadPool):
-            return original(self, _Here(func, operation), *args, **kwargs)
+            result = original(self, _Here(func, operation), *args, **kwargs)
+            _handed_on(operation, result, getattr(type(result), "ready", _never))
+            return result
         place = _place()
         return original(self, func if place is None else _There(func, place), *args, **kwargs)
 
@@ -270,10 +325,12 @@ _POOL_METHODS = (
 )  # fmt: skip
 """Those that take work first-hand: ``apply`` goes through ``apply_async``."""
 _THREAD_POOLS = "concurrent.futures.thread"
+_TASKS = "asyncio.base_events"
 _DOORS: Mapping[str, tuple[str, Mapping[str, Door]]] = {
     "threading": ("Thread", {"start": _thread_start}),
     _THREAD_POOLS: ("ThreadPoolExecutor", {"submit": _thread_submit}),
     "concurrent.futures._base": ("Future", {"add_done_callback": _add_done_callback}),
+    _TASKS: ("BaseEventLoop", {"create_task": _create_task}),
     "asyncio.runners": ("Runner", {"run": _runner_run}),
     "multiprocessing.process": ("BaseProcess", {"start": _process_start}),
     "concurrent.futures.process": ("ProcessPoolExecutor", {"submit": _process_submit}),

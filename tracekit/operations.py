@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
@@ -74,6 +75,17 @@ class Operation:
     """Which process began it; a forked copy of it never ends it."""
     between: str | None = None
     """The span of another library that it runs in, where that is an event of the run, too."""
+    work: deque[Callable[[], bool]] | None = None
+    """Of the work that it handed on, whether each is over; None where nobody asked for that."""
+
+    @property
+    def at_work(self) -> bool:
+        """Whether work that it handed on is not over."""
+        while self.work:
+            if not self.work[0]():
+                return True
+            self.work.popleft()
+        return False
 
     @property
     def parent_span_id(self) -> str | None:

@@ -9,7 +9,7 @@ In a replay such a call is one question: whoever answers it records its begin an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextvars import Token
 from typing import Any, NamedTuple
 
@@ -183,7 +183,7 @@ class Short(Operation):
             self.span_id = self.span.span_id or conditions.new_span_id()
         else:
             self.span, self.span_id = otel.NO_SPAN, conditions.new_span_id()
-        self.over = False
+        self.over, self.work = False, None
         self.process = this_process()
         self._prepared = prepared
         self._recorder = recorder
@@ -211,6 +211,10 @@ class Short(Operation):
     def __exit__(self, _kind: object, _error: object, _place: object) -> None:
         if leave(self._token) and self._attached is not None:
             self.span.detach(self._attached)
+
+    def awaited(self, waiting: Awaitable[Any]) -> Awaitable[Any]:
+        """Await the body as it is."""
+        return waiting
 
     def end(self, value: object) -> None:
         """Record that the call returned ``value``."""

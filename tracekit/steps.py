@@ -7,7 +7,7 @@ does, so what holds here holds for every way into a tool or a model.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -87,6 +87,10 @@ class Step:
     def active(self) -> AbstractContextManager[None]:
         """Make the step the parent of what runs inside."""
         return active(self.operation)
+
+    def awaited(self, waiting: Awaitable[Any]) -> Awaitable[Any]:
+        """Await the body as it is."""
+        return waiting
 
     def item(self, value: object) -> None:
         """Keep what a generator yielded, as it is now."""
@@ -177,6 +181,10 @@ class Unrecorded:
     def active(self) -> AbstractContextManager[None]:
         """Change nothing."""
         return nullcontext()
+
+    def awaited(self, waiting: Awaitable[Any]) -> Awaitable[Any]:
+        """Change nothing."""
+        return waiting
 
     def item(self, value: object) -> None:
         """Keep nothing."""

@@ -44,6 +44,9 @@ class Step(Protocol):
     def active(self) -> AbstractContextManager[None]:
         """Make the step the parent of what runs inside."""
 
+    def awaited(self, waiting: Awaitable[Any]) -> Awaitable[Any]:
+        """Give what is awaited in the place of ``waiting``, which is the body."""
+
     def item(self, value: object) -> None:
         """A generator yielded ``value``."""
 
@@ -172,7 +175,7 @@ def _coroutine(function: Callable[..., Any], open_step: OpenStep, off: Off) -> C
             return step.answer()
         try:
             with step.active():
-                value = await function(*args, **kwargs)
+                value = await step.awaited(function(*args, **kwargs))
         except BaseException as error:
             step.fail(error)
             raise
@@ -308,7 +311,7 @@ async def _await(step: Step, coroutine: Coroutine[Any, Any, Any], unread: _Unrea
     unread.begun = True
     try:
         with step.active():
-            value = await coroutine
+            value = await step.awaited(coroutine)
     except BaseException as error:
         step.fail(error)
         raise
@@ -406,7 +409,7 @@ class _AsyncReading:
         step = self._step
         try:
             with step.active():
-                item = await resume
+                item = await step.awaited(resume)
         except StopAsyncIteration:
             step.end_stream(complete=not self._leaving)
             return _OVER

@@ -1,8 +1,10 @@
-"""Whose call it is where looking is hard: odd objects, secrets, bodies under way, big objects."""
+"""Whose call it is where looking is hard: odd objects, secrets, bodies under way, big objects.
+
+Of bodies that wait see ``test_receivers_waiting``.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import contextvars
 import copy
@@ -289,21 +291,6 @@ def test_what_was_written_of_an_object_is_written_once(monkeypatch: pytest.Monke
     box = holding(iban="A", note="word " * 200)
     told(lambda: [box.go() for _ in range(5)])
     assert len(written) == 2
-
-
-def test_an_async_body_runs_to_its_end_and_a_generator_from_item_to_item() -> None:
-    account = Account("A")
-
-    async def calls() -> None:
-        under_way = asyncio.create_task(account.later(1))
-        await asyncio.sleep(0)
-        account.iban = "B"
-        account.pay(2)
-        await under_way
-        account.iban = "C"
-        account.pay(3)
-
-    assert ibans(lambda: asyncio.run(calls())) == ["A", "A", "C"]
 
 
 def test_what_another_objects_body_changes_is_told_apart_by_naming_what_identifies() -> None:
