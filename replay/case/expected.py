@@ -28,11 +28,19 @@ but words to the user; the same call again."""
 REACTIONS: tuple[Reaction, ...] = get_args(Reaction)
 
 
+KeyUse = Literal["again", "another", "taken"]
+"""What a call's declared idempotency key says beside the calls of the tool before: that of an equal
+call (but for the key); an equal call had another; that of a call that is not equal."""
+
+
 class CallPattern(Part):
     """Calls of a tool whose arguments hold at least these, at any depth."""
 
     tool: Name
     arguments: dict[str, JsonValue] | None = None
+    key: KeyUse | None = None
+    """What the idempotency key says that the tool declares: ``again``, that an equal call carried
+    it before; ``another``, that one carried another; ``taken``, that another call carried it."""
 
 
 class ArgumentRule(Part):

@@ -171,7 +171,7 @@ def _contradictions(case: Case) -> Iterator[str]:
         if field is not None:
             yield f"no planner can pass: {wanted.tool} is required, and expected.{field} bars it"
     for rule in expected.arguments:
-        field = next((f for p, f in barred if p.tool == rule.tool and not p.arguments), None)
+        field = next((f for p, f in barred if p.tool == rule.tool and _any(p)), None)
         if field is not None:
             yield (
                 f"no planner can pass: expected.arguments wants a call of {rule.tool},"
@@ -222,6 +222,13 @@ def _barred(expected: Expected) -> Iterator[tuple[CallPattern, str]]:
             yield CallPattern(tool=tool), "call_limits"
 
 
+def _any(pattern: CallPattern) -> bool:
+    """Whether each call of the tool is one of the pattern's."""
+    return not pattern.arguments and pattern.key is None
+
+
 def _covers(pattern: CallPattern, wanted: CallPattern) -> bool:
     """Whether each call that is wanted is one of the pattern's."""
+    if pattern.key not in (None, wanted.key):
+        return False
     return holds(wanted.arguments or {}, pattern.arguments or {})

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from replay.case import Case, ModelScript
+from replay.case.expected import patterns
 from replay.caserun.answers import CaseAnswers
 from replay.caserun.invariants import ask_invariants
 from replay.caserun.today import as_of_today
@@ -236,7 +237,8 @@ class CaseRunner:
             )
             for one in found
         )
-        verdict = _verdict(case, findings, answers.unknown or reason, answers.given)
+        reason = answers.unknown or reason or _keyless(case, outcome)
+        verdict = _verdict(case, findings, reason, answers.given)
         verdict = replace(verdict, reasons=tuple(clean(why) for why in verdict.reasons))
         return CaseResult(
             case=case,
@@ -327,6 +329,19 @@ def _verdict(
         names = ", ".join(f"{name} ({tools[name]})" for name in missed)
         return Verdict("not evaluated", (f"the planner was never given {names}",))
     return Verdict("pass")
+
+
+def _keyless(case: Case, outcome: Outcome) -> str | None:
+    """Say of which tool it cannot be told what the keys of its calls say, if the case asks."""
+    expected, keys = case.expected, outcome.keys
+    for pattern in patterns((*expected.forbidden_tools, *expected.required_tools)):
+        called = any(call.tool == pattern.tool for call in outcome.calls)
+        if pattern.key is not None and called and not keys.count(pattern.tool):
+            return (
+                f"{pattern.tool} declares no idempotency_field, so it cannot be told whether its "
+                "calls carry the same key"
+            )
+    return None
 
 
 def _history(case: Case) -> list[JsonValue]:

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from replay.case import AfterError, Case, Fixture, Reason, ScriptedDecision
-from replay.case.expected import patterns
+from replay.case.expected import CallPattern, patterns
 from replay.caserun.runner import CaseResult
 from replay.oracles import OracleFinding, Outcome
+from replay.oracles.keys import describe_use
 from replay.oracles.outcome import Proposal
 from tracekit.canonical import JsonValue, json_text
 from tracekit.decisions import plain_name
@@ -36,11 +37,10 @@ def rules(case: Case) -> Iterator[Rule]:
     """Yield what a case expects, in the order of its fields."""
     expected = case.expected
     for pattern in patterns(expected.forbidden_tools):
-        yield Rule(
-            "forbidden_tools", pattern.tool, f"never {_call(pattern.tool, pattern.arguments)}"
-        )
+        key = pattern.key and f"{pattern.key} key"
+        yield Rule("forbidden_tools", pattern.tool, f"never {_pattern(pattern)}", key)
     for pattern in patterns(expected.required_tools):
-        yield Rule("required_tools", pattern.tool, _call(pattern.tool, pattern.arguments))
+        yield Rule("required_tools", pattern.tool, _pattern(pattern))
     for tool, most in expected.call_limits.items():
         yield Rule("call_limits", tool, f"{tool} at most {_times(most)}")
     for first, second in expected.order:
@@ -266,6 +266,10 @@ def _breaks(finding: OracleFinding, rule: Rule) -> bool:
 
 def _call(tool: str, arguments: JsonValue) -> str:
     return f"{tool} {json_text(arguments)}" if arguments else tool
+
+
+def _pattern(pattern: CallPattern) -> str:
+    return _call(pattern.tool, pattern.arguments) + describe_use(pattern.key)
 
 
 def _times(count: int) -> str:

@@ -22,6 +22,7 @@ from replay.case import (
     Said,
     ScriptedDecision,
 )
+from replay.oracles.keys import Keys
 from replay.tape_answers import history_of
 from tracekit.canonical import JsonValue, json_text
 from tracekit.contract import Contract
@@ -263,6 +264,7 @@ class _Spoken:
 
 def _fixtures(record: Trajectory, spoken: _Spoken) -> tuple[tuple[Fixture, ...], dict[str, int]]:
     calls = [call for call in record.calls if call.observation.state == "captured"]
+    keys = Keys.of_run(record)
     last: dict[tuple[str, str], str] = {}
     for call in calls:
         last[call.tool, json_text(call.arguments)] = call.event_id
@@ -273,7 +275,9 @@ def _fixtures(record: Trajectory, spoken: _Spoken) -> tuple[tuple[Fixture, ...],
         count[call.tool] += 1
         name = call.tool if total[call.tool] == 1 else f"{call.tool}-{count[call.tool]}"
         repeats = not call.writes and last[call.tool, json_text(call.arguments)] == call.event_id
-        fixtures.append(_fixture(call, name, spoken.arguments(call), repeats=repeats))
+        # Which key a write carries does not count: what must be of them, the oracles say.
+        asked = keys.said(call.tool, spoken.arguments(call))
+        fixtures.append(_fixture(call, name, asked, repeats=repeats))
         seen[name] = call.decision
     return tuple(fixtures), seen
 

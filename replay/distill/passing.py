@@ -7,14 +7,15 @@ told to be otherwise, and add what it must do. Whether that passes is tried, not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from replay.case import ArgumentRule, CallPattern, ScriptedDecision
-from replay.case.expected import patterns
+from replay.case.expected import KeyUse, patterns
 from replay.case.model import ProposedCall
 from replay.case.schema import holds
 from replay.caserun import CaseResult
 from replay.oracles import OracleFinding
+from replay.oracles.keys import Keys
 from tracekit.canonical import JsonValue, json_text
 from tracekit.errors import PointerNotFound
 from tracekit.jsontree import replace
@@ -36,13 +37,27 @@ def passing_script(seen: CaseResult, found: OracleFinding) -> Script:
     expected = seen.case.expected
     made = list(_decisions(seen, _Permitted(seen, found)))
     calls = [call for decision in made for call in decision.calls]
+    keys = Keys.of_run(seen.trajectory)
+    uses = keys.uses((call.tool, call.arguments) for call in calls)
     for pattern in patterns(expected.required_tools):
-        if not any(_fits(call.tool, call.arguments, pattern) for call in calls):
-            lacking = ProposedCall(tool=pattern.tool, arguments=pattern.arguments or {})
-            made.append(ScriptedDecision(calls=(lacking,)))
+        if not any(_fits(c, pattern, use) for c, use in zip(calls, uses, strict=True)):
+            made.append(ScriptedDecision(calls=(_lacking(pattern, calls, keys),)))
     said = sum(not decision.calls for decision in made)
     made += [ScriptedDecision(message=_DONE)] * (len(seen.case.turns) - said)
     return (*made, ScriptedDecision(message=_answer(seen)))
+
+
+def _lacking(pattern: CallPattern, made: Sequence[ProposedCall], keys: Keys) -> ProposedCall:
+    """The call that is required: one that was made is made again where its key shall tell so."""
+    arguments = pattern.arguments or {}
+    alike = [c for c in made if c.tool == pattern.tool and holds(c.arguments, arguments)]
+    if pattern.key is None or not alike:
+        return ProposedCall(tool=pattern.tool, arguments=arguments)
+    if pattern.key == "another":
+        return ProposedCall(
+            tool=pattern.tool, arguments=keys.rekeyed(pattern.tool, alike[-1].arguments)
+        )
+    return alike[-1]
 
 
 def _answer(seen: CaseResult) -> JsonValue:
@@ -85,6 +100,9 @@ class _Permitted:
         self._all = budgets.calls
         self._rules = [rule for rule in expected.arguments if rule.compares]
         self._once = found.oracle in _REPEATING
+        calls = seen.trajectory.calls if seen.trajectory else ()
+        uses = Keys.of_run(seen.trajectory).uses_of(calls)
+        self._uses = {call.event_id: use for call, use in zip(calls, uses, strict=True)}
         self._made: Counter[str] = Counter()
         self._asked: set[str] = set()
 
@@ -92,7 +110,8 @@ class _Permitted:
         """Whether the call is made; it counts then."""
         if not isinstance(call.arguments, dict):
             return False
-        if any(_fits(call.tool, call.arguments, pattern) for pattern in self._forbidden):
+        use = self._uses[call.event_id]
+        if any(_fits(call, pattern, use) for pattern in self._forbidden):
             return False
         key = f"{call.tool} {json_text(call.arguments)}"
         if self._once and key in self._asked:
@@ -122,7 +141,7 @@ def _put_right(value: JsonValue, rule: ArgumentRule) -> JsonValue:
         return {**value, name: rule.equals} if isinstance(value, dict) else value
 
 
-def _fits(tool: str, arguments: JsonValue, pattern: CallPattern) -> bool:
-    if tool != pattern.tool:
+def _fits(call: Call | ProposedCall, pattern: CallPattern, use: KeyUse | None) -> bool:
+    if call.tool != pattern.tool or pattern.key not in (None, use):
         return False
-    return pattern.arguments is None or holds(arguments, pattern.arguments)
+    return pattern.arguments is None or holds(call.arguments, pattern.arguments)

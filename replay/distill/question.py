@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from replay.case import AnswerRule, Case, Expected, Oracles
+from replay.case import AnswerRule, CallPattern, Case, Expected, Oracles
 from replay.caserun import CaseResult
 from replay.distill.sightings import ENDINGS, Choice, calls_of, seen, told_apart, written
 from tracekit.errors import DistillError
 from tracekit.trajectory import Trajectory
 
 FORMS = (
-    "forbid:TOOL, require:TOOL, repeat:TOOL, idle:TOOL, answer:TEXT, error:CLASS, wall:KIND, loop"
+    "forbid:TOOL, require:TOOL, often:TOOL, key:TOOL, repeat:TOOL, idle:TOOL, answer:TEXT, "
+    "error:CLASS, wall:KIND, loop"
 )
 _SAY = (
     "say what it must not or must do: --forbid TOOL, --require TOOL, --answer-contains TEXT, "
@@ -203,6 +204,14 @@ def _named(name: str, found: tuple[Choice, ...]) -> Choice:
                 return Choice(name, "", Expected(forbidden_tools=(rest,)), "forbidden_tools", rest)
             case "require":
                 return Choice(name, "", Expected(required_tools=(rest,)), "required_tools", rest)
+            case "key":
+                keyed = (CallPattern(tool=rest, key="another"),)
+                return Choice(name, "", Expected(forbidden_tools=keyed), "forbidden_tools", rest)
+            case "often":
+                raise DistillError(
+                    f"{name!r} is not seen: how often is right, a run that went right tells",
+                    hint="name one with --fixed or --reference",
+                )
             case "repeat":
                 return Choice(name, "", Expected(no_repeat=True), "no_repeat", rest)
             case "idle":
@@ -249,6 +258,7 @@ def _joined(parts: list[Expected]) -> Expected:
     return Expected(
         forbidden_tools=tuple(tool for part in parts for tool in part.forbidden_tools),
         required_tools=tuple(tool for part in parts for tool in part.required_tools),
+        call_limits={t: most for part in parts for t, most in part.call_limits.items()},
         answer=AnswerRule(contains=contains) if contains else None,
         no_repeat=next((part.no_repeat for part in parts if part.no_repeat), False),
         no_news=next((part.no_news for part in parts if part.no_news), False),

@@ -14,6 +14,7 @@ from typing import Any
 from replay.case import ArgumentRule, Budgets, CallPattern, Expected
 from replay.case.expected import patterns
 from replay.case.schema import faults, holds, same
+from replay.oracles.keys import describe_use
 from replay.oracles.outcome import OracleFinding, Outcome, Proposal
 from replay.oracles.sequences import sequence_findings
 from tracekit.canonical import JsonValue, json_text, parse_json
@@ -55,16 +56,19 @@ def _missing(expected: Expected, outcome: Outcome) -> Iterator[OracleFinding]:
 
 
 def _forbidden(expected: Expected, outcome: Outcome) -> Iterator[OracleFinding]:
+    proposals = outcome.proposals
+    uses = outcome.keys.uses((one.tool, one.arguments) for one in proposals)
     for pattern in patterns(expected.forbidden_tools):
-        for proposal in outcome.proposals:
-            if not _fits(proposal, pattern):
+        for proposal, use in zip(proposals, uses, strict=True):
+            if pattern.key not in (None, use) or not _fits(proposal, pattern):
                 continue
             made = "called" if proposal.call is not None else "asked for"
             yield OracleFinding(
                 "forbidden_tools",
-                f"decision {proposal.decision} {made} {_shown(pattern, proposal)},"
-                " which is forbidden",
+                f"decision {proposal.decision} {made} {_shown(pattern, proposal)}"
+                f"{describe_use(pattern.key)}, which is forbidden",
                 tool=pattern.tool,
+                error=pattern.key and f"{pattern.key} key",
                 decision=proposal.decision,
                 event_id=proposal.call.event_id if proposal.call else None,
             )
@@ -83,14 +87,21 @@ def _shown(pattern: CallPattern, proposal: Proposal) -> str:
 
 
 def _required(expected: Expected, outcome: Outcome) -> Iterator[OracleFinding]:
+    keys = outcome.keys
+    uses = keys.uses_of(outcome.calls)
     for pattern in patterns(expected.required_tools):
-        near = [call for call in outcome.calls if call.tool == pattern.tool]
-        if any(pattern.arguments is None or holds(c.arguments, pattern.arguments) for c in near):
+        called = zip(outcome.calls, uses, strict=True)
+        near = [(call, use) for call, use in called if call.tool == pattern.tool]
+        right = [call for call, use in near if pattern.key in (None, use)]
+        if any(pattern.arguments is None or holds(c.arguments, pattern.arguments) for c in right):
             continue
+        if pattern.key is not None and near and not keys.count(pattern.tool):
+            continue  # nobody can tell, which is no fault of the planner
         wanted = pattern.tool
         if pattern.arguments is not None:
             wanted += f" with {_short(pattern.arguments)}"
-        seen = f"; it was called with {_short(near[-1].arguments)}" if near else ""
+        wanted += describe_use(pattern.key)
+        seen = f"; it was called with {_short(near[-1][0].arguments)}" if near else ""
         yield OracleFinding(
             "required_tools",
             f"{wanted} was never called{seen}",

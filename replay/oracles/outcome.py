@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from replay.case import Reason
+from replay.oracles.keys import Keys
 from tracekit.canonical import JsonValue
 from tracekit.decisions import plain_name, requested
 from tracekit.trajectory import Call, Trajectory
@@ -116,6 +117,11 @@ class Outcome:
     def calls(self) -> tuple[Call, ...]:
         """The calls of all decisions, in order."""
         return self.trajectory.calls if self.trajectory else ()
+
+    @property
+    def keys(self) -> Keys:
+        """Where its tools carry their idempotency keys."""
+        return Keys.of_run(self.trajectory)
 
     @property
     def proposals(self) -> tuple[Proposal, ...]:

@@ -1,8 +1,8 @@
 """How a planner goes on: after an error, and when it could learn nothing new. Pure.
 
 The one idea: what a call can tell is decided by what came before it. After an error the next
-decision corrects the arguments, takes another tool or asks; a call that did not fail tells nothing
-new until something was written or the user spoke.
+decision corrects the arguments, takes another tool or asks; another idempotency key corrects
+nothing. A call that did not fail tells nothing new until something was written or the user spoke.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from replay.case import AfterError, Expected
 from replay.case.expected import Reaction
+from replay.oracles.keys import Keys
 from replay.oracles.outcome import OracleFinding, Outcome
 from tracekit.canonical import json_text
 from tracekit.trajectory import Call, Decision
@@ -26,7 +27,7 @@ _WORDS: dict[Reaction, str] = {
 def sequence_findings(expected: Expected, outcome: Outcome) -> Iterator[OracleFinding]:
     """Yield what speaks against the order in which the planner went on."""
     if expected.repeats is not None:
-        yield from _repeats(expected.repeats, outcome.calls)
+        yield from _repeats(expected.repeats, outcome)
     if expected.idle_repeats is not None:
         yield from _no_news(expected.idle_repeats, outcome)
     for rule in expected.after_error:
@@ -35,10 +36,11 @@ def sequence_findings(expected: Expected, outcome: Outcome) -> Iterator[OracleFi
             yield from _tries(rule, rule.tries, outcome.calls)
 
 
-def _repeats(most: int, calls: Sequence[Call]) -> Iterator[OracleFinding]:
+def _repeats(most: int, outcome: Outcome) -> Iterator[OracleFinding]:
+    keys = outcome.keys
     failed: dict[str, int] = {}
-    for call in calls:
-        key = _key(call)
+    for call in outcome.calls:
+        key = keys.same_call(call)
         if key in failed:
             failed[key] += 1
             if failed[key] == most + 1:
@@ -89,7 +91,7 @@ def _reactions(rule: AfterError, outcome: Outcome) -> Iterator[OracleFinding]:
         after = following.get(call.decision)
         if after is None:  # the run ended there: no planner's choice, or one that others judge
             continue
-        did = _reaction(call, after)
+        did = _reaction(call, after, outcome.keys)
         if did not in rule.then:
             wanted = ", ".join(name.replace("_", " ") for name in rule.then)
             yield OracleFinding(
@@ -103,12 +105,12 @@ def _reactions(rule: AfterError, outcome: Outcome) -> Iterator[OracleFinding]:
             )
 
 
-def _reaction(failed: Call, after: Decision) -> Reaction:
+def _reaction(failed: Call, after: Decision, keys: Keys) -> Reaction:
     """Say what the decision does about the error; calls beside each other: the worst of them."""
     if not after.calls:
         return "ask"
     same = [call for call in after.calls if call.tool == failed.tool]
-    if any(_key(call) == _key(failed) for call in same):
+    if any(keys.same_call(call) == keys.same_call(failed) for call in same):
         return "repeat"
     return "correct" if same else "other_tool"
 
