@@ -14,6 +14,8 @@ from rapidfuzz import fuzz, process
 
 from replay.faults import OF, Of, PlacedFault
 from replay.matching import Policies
+from replay.options import ReplayOptions
+from replay.result import ReplayResult
 from replay.tape import Tape
 from replay.workers import Bindings, Kind, Worker
 from tracekit import jsontree
@@ -50,13 +52,13 @@ def check_policies(policies: Policies, tape: Tape) -> None:
                 )
 
 
-def check_faults(faults: Iterable[PlacedFault], tape: Tape, planner: Mapping[str, Any]) -> None:
+def check_faults(faults: Iterable[PlacedFault], tape: Tape, declared: Mapping[str, Any]) -> None:
     """Refuse a fault that does not happen to what it is placed at, a tool or a model.
 
     Raises:
         UsageError: there is one.
     """
-    tools = known_tools(tape.trajectory.tools, tape.by_tool, planner)
+    tools = known_tools(tape.trajectory.tools, tape.by_tool, declared)
     models = {prompt.model_call.name for prompt in tape.prompts}
     for placed in faults:
         of: tuple[tuple[Of, set[str]], ...] = (("tool", tools), ("model", models))
@@ -85,11 +87,25 @@ def check_live(workers: Mapping[Kind, Worker]) -> None:
 
 
 def known_tools(
-    offered: Iterable[Contract], called: Iterable[str], planner: Mapping[str, Any]
+    offered: Iterable[Contract], called: Iterable[str], declared: Mapping[str, Any]
 ) -> set[str]:
     """The tools that a run offered, that were called, and that the planner's module declares."""
-    declared = planner.get("declared", {}).get("tools", ())
-    return {contract.name for contract in offered} | {*called} | {*declared}
+    return {contract.name for contract in offered} | {*called} | {*declared.get("tools", ())}
+
+
+def check_aims(options: ReplayOptions, done: ReplayResult, declared: Mapping[str, Any]) -> None:
+    """Refuse options of a replay that name what neither the run has nor the planner.
+
+    Raises:
+        UsageError: there is one.
+    """
+    run = done.recorded
+    called = [call.tool for call in (*run.calls, *run.covered)]
+    called += [step.name for step in done.answered if step.kind == "call"]
+    known = known_tools(run.tools, called, declared)
+    check_names(options.policies, options.bindings, known)
+    asked = [one.name for one in (*run.model_calls, *done.answered)]
+    check_fault_names(options.faults, {*known, *asked})
 
 
 def check_names(policies: Policies, bindings: Bindings, known: Collection[str]) -> None:
@@ -102,14 +118,34 @@ def check_names(policies: Policies, bindings: Bindings, known: Collection[str]) 
     for option, tool in _names(policies, bindings):
         if tool in known or (option == "--unmatched" and tool in groups) or tool == "*":
             continue
-        others = sorted({*known, *(groups if option == "--unmatched" else ())})
-        like = process.extractOne(tool, others, scorer=fuzz.ratio, score_cutoff=_ALIKE)
-        hint = f"the nearest is {like[0]}" if like else f"known are {', '.join(others[:8])}"
         raise UsageError(
             f"{option} names the tool {tool!r}, which neither the run has nor the planner declares "
             "or calls",
-            hint=hint if others else None,
+            hint=_nearest(tool, {*known, *(groups if option == "--unmatched" else ())}),
         )
+
+
+def check_fault_names(faults: Iterable[PlacedFault], known: Collection[str]) -> None:
+    """Refuse faults of a tool or an ``@llm`` function which nobody knows.
+
+    Raises:
+        UsageError: there is one; it names the known one that is most alike.
+    """
+    for placed in faults:
+        if placed.request is None and placed.name not in known:
+            raise UsageError(
+                f"--fault {placed}: {placed.name!r} is no tool or model that the run has, or that "
+                "the planner declares or calls",
+                hint=_nearest(placed.name, known),
+            )
+
+
+def _nearest(name: str, known: Collection[str]) -> str | None:
+    others = sorted({*known} - {""})
+    like = process.extractOne(name, others, scorer=fuzz.ratio, score_cutoff=_ALIKE)
+    if like:
+        return f"the nearest is {like[0]}"
+    return f"known are {', '.join(others[:8])}" if others else None
 
 
 def _names(policies: Policies, bindings: Bindings) -> Iterator[tuple[str, str]]:

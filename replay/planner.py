@@ -124,7 +124,7 @@ def _split(spec: str, what: str) -> tuple[str, str]:
 
 
 def describe(planner: object) -> dict[str, Any]:
-    """Say what ``planner`` is (see ``outline``), and what its code declares, which takes longer.
+    """Say what ``planner`` is (see ``outline``), and what its code declares, which takes long.
 
     Raises:
         PlannerSignatureError: it cannot be called.

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from replay.aimed import (
+    check_aims,
     check_faults,
     check_live,
-    check_names,
     check_policies,
-    known_tools,
     never_met,
 )
 from replay.answering import Span
@@ -192,11 +191,7 @@ class Replayer:
         Raises:
             UsageError: there is one.
         """
-        recorded = (*result.recorded.calls, *result.recorded.covered)
-        called = [call.tool for call in recorded]
-        called += [step.name for step in result.answered if step.kind == "call"]
-        known = known_tools(result.recorded.tools, called, self._isolate.ready.planner)
-        check_names(self.options.policies, self.options.bindings, known)
+        check_aims(self.options, result, self._isolate.declared)
 
     def _never_met(self, played: _Play) -> tuple[str, ...]:
         recorded = ((call.call.tool, call.arguments) for call in played.player.tape.calls)
@@ -243,7 +238,8 @@ class Replayer:
         played, overrides = overridden(recorded, self.options.overrides)
         tape = Tape.of(played)
         check_policies(self._policies, tape)
-        check_faults(self.options.faults, tape, ready.planner)
+        if self.options.faults:
+            check_faults(self.options.faults, tape, self._isolate.declared)
         player = Player(tape, self._policies)
         scribe = self._scribe(recorded, sink)
         doing = Doing(

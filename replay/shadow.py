@@ -172,7 +172,7 @@ def shadow_run(
         scene = _scene(given, place.ready.planner, like)
         result = _Shadow(planner, place, workers, chosen).run(scene, journal)
         called = (call.tool for call in result.calls)
-        known = known_tools(scene.tools, called, place.ready.planner)
+        known = known_tools(scene.tools, called, place.declared)
         check_names(Policies(), chosen.bindings, known)
         return result
 

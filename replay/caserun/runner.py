@@ -159,7 +159,7 @@ class CaseRunner:
     @property
     def declared(self) -> Declared:
         """What the planner's code declares."""
-        return Declared(**self._isolate.ready.planner["declared"])
+        return Declared(**self._isolate.declared)
 
     def run(self, case: Case) -> CaseResult:
         """Run the planner on one case, in a process of its own."""

@@ -15,6 +15,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -89,8 +90,14 @@ class InProcess:
             if not said["held"] or hits:
                 raise IsolationUnavailable(f"the process wall did not hold: {evidence}")
             walls = (Wall("process", held=True, evidence=evidence, unseen=hook.UNSEEN),)
-        self.ready = Ready(self._level, walls, self._host.describe(self._planner))
+        self.ready = Ready(self._level, walls, self._host.outline(self._planner))
         return self
+
+    @cached_property
+    def declared(self) -> dict[str, Any]:
+        """What the planner's code declares; looked for when somebody asks, as it takes long."""
+        found: dict[str, Any] = self._host.describe(self._planner).get("declared", {})
+        return found
 
     def __exit__(
         self,

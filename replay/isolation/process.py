@@ -128,6 +128,11 @@ class Isolate:
     ) -> None:
         self._stop()
 
+    @property
+    def declared(self) -> Message:
+        """What the planner's code declares."""
+        return self.ready.planner.get("declared") or {}
+
     def run(self, request: Message, handle: Handle) -> Exit:
         """Run the planner once, in a process of its own.
 

@@ -155,7 +155,7 @@ def test_of_a_tool_whose_shape_is_not_known_nothing_is_said() -> None:
     assert stale(known, Declared({"look": None})) == []
 
 
-def test_what_is_declared_is_looked_for_once_however_often_the_planner_is_run(
+def test_what_is_declared_is_looked_for_once_and_only_if_somebody_asks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looked: list[object] = []
@@ -172,4 +172,6 @@ def test_what_is_declared_is_looked_for_once_however_often_the_planner_is_run(
     with CaseRunner(decide) as runner:
         for _ in range(3):
             assert runner.run(parse_case(INJECTION)).trajectory is not None
+        assert looked == []
+        assert runner.declared == runner.declared == Declared()
     assert looked == [decide]

@@ -29,5 +29,8 @@ def describe(planner: Any) -> dict[str, Any]:
     return {"kind": "function", "name": planner.__name__}
 
 
+outline = describe
+
+
 def run_in_child(planner: Any, request: dict[str, Any], channel: Any) -> dict[str, Any]:
     return {"value": planner(request, channel)}

@@ -9,7 +9,7 @@ import pytest
 
 import tracekit
 from replay import ReplayOptions, replay_run
-from replay.aimed import check_faults, check_names, check_policies, never_met
+from replay.aimed import check_fault_names, check_faults, check_names, check_policies, never_met
 from replay.faults import PlacedFault
 from replay.isolation import Limits
 from replay.matching import ArgumentMap, Policies
@@ -91,7 +91,7 @@ def test_a_fault_is_refused_at_what_it_does_not_happen_to() -> None:
     tape = Tape.of(record(call("put", "write"), prompts=[asked]))
 
     def check(*faults: str) -> None:
-        check_faults(map(PlacedFault.parse, faults), tape, {"declared": {"tools": {"look": ""}}})
+        check_faults(map(PlacedFault.parse, faults), tape, {"tools": {"look": ""}})
 
     check("put=timeout", "plan=429", "plan#2=503", "other=429", "1=429", "look#1=error:x")
     for fault in ("put=429", "put#1=truncated", "look=503"):
@@ -99,6 +99,19 @@ def test_a_fault_is_refused_at_what_it_does_not_happen_to() -> None:
             check(fault)
     with pytest.raises(UsageError, match="does not happen to a model, which plan is"):
         check("plan=refused")
+
+
+@pytest.mark.parametrize(
+    ("fault", "hint"),
+    [("serach=empty", "search"), ("serach#2=error:x", "search"), ("planr=429", "planer")],
+)
+def test_a_fault_of_what_nobody_knows_names_the_nearest(fault: str, hint: str) -> None:
+    placed = PlacedFault.parse(fault)
+    with pytest.raises(UsageError, match=f"--fault {fault}: .* is no tool or model") as caught:
+        check_fault_names([placed], {*KNOWN, "planer", ""})
+    assert f"the nearest is {hint}" in str(caught.value)
+    known = [PlacedFault.parse(text) for text in ("search=empty", "planer#2=429", "1=timeout")]
+    check_fault_names(known, {"search", "planer"})
 
 
 def test_a_place_that_is_no_pointer_is_refused() -> None:
@@ -151,6 +164,13 @@ def test_a_replay_says_which_option_was_misspelt_and_which_was_in_vain(tmp_path:
             planner=desk,
             store=tmp_path / "store",
             options=ReplayOptions(policies=Policies(ignores={"serach": ("/q",)})),
+        )
+    with pytest.raises(UsageError, match=r"--fault serach=empty: 'serach' is no tool or model"):
+        replay_run(
+            "run-1",
+            planner=desk,
+            store=tmp_path / "store",
+            options=ReplayOptions(faults=(PlacedFault.parse("serach=empty"),)),
         )
 
 
