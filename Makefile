@@ -9,7 +9,9 @@ BROWSER := .venv/.browser
 demo: $(READY)
 	$(BIN)/python -m fixtures.demo
 
+# Compiled first: hundreds of tests start processes, most of which may not write what they compile.
 test: $(READY) $(BROWSER)
+	$(BIN)/python -m compileall -q tracekit replay fixtures
 	$(BIN)/python -m pytest -q -n 2
 
 lint: $(READY)
