@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _SUFFIX = ".case.yaml"
 _SHORT = ("planner", "repeat", "live")
 """Options with a name of their own beside the long one, where nobody else has it."""
+_HELP = ("-h", "--help")
 _VALUED = ("--planner", "--repeat")
 _DEST = {name: f"tracekit_{name}" for name in (*_SHORT, "timeout")}
 _MOST_RUNNERS = 4
@@ -40,11 +41,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, Any, Any]:
-    """Add the short names, once it is known which of them the project has given to others."""
+    """Add the short names that are asked for, once it is known which the project gives to others.
+
+    A name that is not asked for stays free: a conftest met during the collection may have it.
+    """
     _forget_values(early_config, args)
     loaded = yield
+    given = {argument.partition("=")[0] for argument in args}
     for name in _SHORT:
-        _add_short(parser, name)
+        if given & {f"--{name}", *_HELP}:
+            _add_short(parser, name)
     return loaded
 
 

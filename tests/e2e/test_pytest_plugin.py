@@ -27,6 +27,8 @@ OTHERS = (
     "no:anyio",
     "-p",
     "no:hypothesispytest",
+    "-p",
+    "no:langsmith_plugin",  # of a dependency of langchain-core: it takes three times as long as ours
 )
 FIX = ("--planner", "planners:careful")
 
@@ -187,6 +189,25 @@ def test_a_project_without_cases_notices_nothing_of_the_plugin(planners: Path) -
     )
     code, said = run_pytest("-q", "-p", "no:langsmith_plugin")  # loads pydantic itself
     assert code == 0, said
+
+
+def test_a_conftest_that_is_met_late_may_have_options_of_the_same_names(planners: Path) -> None:
+    folder = planners / "deep" / "down"
+    folder.mkdir(parents=True)
+    (folder / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n"
+        "    for name in ('--live', '--planner', '--repeat'):\n"
+        "        parser.addoption(name)\n"
+    )
+    (folder / "test_own.py").write_text("def test_own():\n    pass\n")
+    code, said = run_pytest("-q")
+    assert (code, "1 passed" in said) == (0, True), said
+
+
+def test_the_help_names_the_short_options_as_well(planners: Path) -> None:
+    code, said = run_pytest("--help")
+    assert code == 0
+    assert all(f"--{name}" in said.split() for name in ("live", "planner=MOD:OBJ", "repeat=N"))
 
 
 def test_a_project_keeps_its_own_options_of_the_same_names(cases: Path, planners: Path) -> None:
