@@ -104,8 +104,8 @@ def check_aims(options: ReplayOptions, done: ReplayResult, declared: Mapping[str
     called += [step.name for step in done.answered if step.kind == "call"]
     known = known_tools(run.tools, called, declared)
     check_names(options.policies, options.bindings, known)
-    asked = [one.name for one in (*run.model_calls, *done.answered)]
-    check_fault_names(options.faults, {*known, *asked})
+    models = [one.name for one in run.model_calls] + [step.name for step in done.answered]
+    check_fault_names(options.faults, {*known, *models})
 
 
 def check_names(policies: Policies, bindings: Bindings, known: Collection[str]) -> None:

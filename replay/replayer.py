@@ -16,13 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from replay.aimed import (
-    check_aims,
-    check_faults,
-    check_live,
-    check_policies,
-    never_met,
-)
+from replay.aimed import check_aims, check_faults, check_live, check_policies, never_met
 from replay.answering import Span
 from replay.baseline import recorded_planner
 from replay.doing import Doing

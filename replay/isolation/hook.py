@@ -33,7 +33,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 UNSEEN = (
     "data sent on sockets and written to files that were open before",
-    "system calls made by C code: extension modules, cffi, ctypes functions looked up before",
+    "system calls made by C code: extension modules (files that pyarrow and duckdb write), cffi, "
+    "ctypes functions looked up before",
     "a raw fork and exec by C code",
 )
 """What no audit event tells."""

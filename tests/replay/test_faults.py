@@ -130,12 +130,12 @@ def test_every_call_of_a_tool_or_one_of_them_goes_wrong(store: Path) -> None:
 
 
 def test_a_fault_that_the_planner_never_came_to_says_nothing(store: Path) -> None:
-    result = replay(store, "careful", "1=timeout", "9=timeout", "nobody=error")
+    result = replay(store, "careful", "1=timeout", "9=timeout", "find#9=error")
 
     assert result.verdict.kind == "not evaluated"
     assert result.verdict.reasons[:2] == (
         "the planner never came to fault 9=timeout",
-        "the planner never came to fault nobody=error",
+        "the planner never came to fault find#9=error",
     )
 
 
