@@ -67,8 +67,8 @@ def test_all_is_well(store: Store) -> None:
     found = told(store)
     assert (found["findings"], found["advice"]) == ([], [])
     assert list(found["facts"]) == [
-        "recording", "keeps", "redaction", "spans", "versions", "integrations", "store", "holds",
-        "journals", "size", "lost", "cost",
+        "recording", "keeps", "redaction", "spans", "versions", "integrations", "walls", "store",
+        "holds", "journals", "size", "lost", "cost",
     ]  # fmt: skip
     facts = found["facts"]
     assert facts["recording"] == "on, unless the code says enabled=False"
@@ -82,6 +82,15 @@ def test_all_is_well(store: Store) -> None:
     for name in ("python 3.", "tracekit-replay ", "duckdb ", "pyarrow ", "pydantic "):
         assert name in facts["versions"]
     assert "openai " in facts["integrations"]
+    assert facts["walls"].startswith("replays run behind ")
+
+
+def test_it_says_how_to_get_the_walls_of_the_kernel(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "the package sandlock is not installed: pip install 'tracekit-replay[kernel]'"
+    monkeypatch.setattr("replay.isolation.kernel_available", lambda: (False, why))
+    assert told(store)["facts"]["walls"].endswith(f"; for the kernel's: {why}")
 
 
 def test_it_changes_nothing(store: Store, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tracekit.sampling import KEEP_ALL, Sampling
 from tracekit.settings import DISABLED, Said, disabled, read_environment
 
 _PACKAGES = ("tracekit-replay", "duckdb", "pyarrow", "pydantic", "opentelemetry-sdk")
-_INTEGRATIONS = ("openai", "langchain-core", "langgraph", "sandlock")
+_INTEGRATIONS = ("openai", "langchain-core", "langgraph")
 
 
 def examine_environment(told: Diagnosis) -> None:
@@ -30,6 +30,7 @@ def examine_environment(told: Diagnosis) -> None:
         "spans": _spans(told, said.given),
         "versions": ", ".join([f"python {platform.python_version()}", *_installed(_PACKAGES)]),
         "integrations": ", ".join(_installed(_INTEGRATIONS)),
+        "walls": _walls(),
     }
     told.findings += [fault.what for fault in said.faults]
 
@@ -100,6 +101,15 @@ def _spans(told: Diagnosis, given: Any) -> str:
             told.findings.append("no span is sent out: pip install opentelemetry-exporter-otlp")
     others = "recorded" if given.get("spans") else "not recorded"
     return f"ours {out}; those of other instrumentations {others}"
+
+
+def _walls() -> str:
+    from replay.isolation import kernel_available  # heavy, and only this line needs it
+
+    there, why = kernel_available()
+    if there:
+        return f"replays run behind the kernel's: {', '.join(_installed(('sandlock',)))}"
+    return f"replays run behind those of a process; for the kernel's: {why}"
 
 
 def _installed(names: tuple[str, ...]) -> Iterator[str]:
