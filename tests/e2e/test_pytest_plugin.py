@@ -27,8 +27,6 @@ OTHERS = (
     "no:anyio",
     "-p",
     "no:hypothesispytest",
-    "-p",
-    "no:langsmith_plugin",  # of a dependency of langchain-core: it takes three times as long as ours
 )
 FIX = ("--planner", "planners:careful")
 

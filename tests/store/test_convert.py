@@ -84,7 +84,8 @@ def test_there_and_back_is_the_same(tmp_path: Path) -> None:
     assert _content(open_store(tmp_path / "back")) == _content(source)
 
 
-@pytest.mark.parametrize("page_values", [1, 3])
+# Of 29 values: in 16 pages, and in 256.
+@pytest.mark.parametrize("page_values", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_values_that_are_listed_a_page_at_a_time_all_go_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page_values: int
 ) -> None:
