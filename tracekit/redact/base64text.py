@@ -9,6 +9,7 @@ _URLSAFE = bytes.maketrans(b"-_", b"+/")
 _STANDARD = str.maketrans("+/", "-_")
 _READABLE = bytes(range(32, 127)) + b"\t\n\r"
 _MOST_UNREADABLE = 0.2
+_UNREADABLE = bytes(code not in _READABLE for code in range(256))
 HEAD = 24
 """So many letters are its beginning."""
 
@@ -52,3 +53,13 @@ def starts_readably(text: bytes) -> bool:
 def mostly_readable(data: bytes) -> bool:
     """Say whether most of ``data`` is what people read."""
     return len(data.translate(None, _READABLE)) <= _MOST_UNREADABLE * len(data)
+
+
+def most_unreadable(size: int) -> int:
+    """Return how many of ``size`` bytes may be unreadable in what people read."""
+    return int(_MOST_UNREADABLE * size)
+
+
+def unreadable_marks(data: bytes) -> bytes:
+    """Return a one for each byte of ``data`` that is unreadable, and a zero for the others."""
+    return data.translate(_UNREADABLE)

@@ -17,9 +17,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tracekit.redact.entropy import is_random_word
+from tracekit.redact.entropy import is_random_word, likely_words
 from tracekit.redact.look import FLAGS, Form, Look
-from tracekit.redact.placeholders import GAP, GAPS, SECRET, iban_remainder, luhn_digit
+from tracekit.redact.placeholders import (
+    GAP,
+    GAPS,
+    SECRET,
+    iban_remainder,
+    luhn_digit,
+    placeholder_kind,
+)
 from tracekit.redact.places import is_long
 from tracekit.redact.signs import RARE_LITERALS, RARE_SIGN
 from tracekit.redact.starts import (
@@ -71,7 +78,7 @@ class Detector:
 
     def find(self, look: Look) -> Iterator[Span]:
         """Yield what is found: the group ``secret`` of the pattern, or else its whole match."""
-        group: int | str = "secret" if "secret" in self.pattern.groupindex else 0
+        group = self.pattern.groupindex.get("secret", 0)
         for match in self._matches(look):
             if self.check is None or self.check(match[group]):
                 start, end = match.span(group)
@@ -112,7 +119,7 @@ def find_random(look: Look, *, many: bool = False) -> Iterator[Span]:
         look: The text.
         many: Whether it may be many texts, a line each.
     """
-    for start, end in look.mixed:
+    for start, end in likely_words(look):
         if is_random_word(look.text, start, end, many=many):
             yield Span(start, end, SECRET)
 
@@ -148,8 +155,13 @@ def _is_basic(text: str) -> bool:
 
 
 def _is_address(text: str) -> bool:
-    """Say whether ``text`` is somebody's: ``git@github.com:x/y`` names a host, not a person."""
-    return not text.startswith("git@")
+    """Say whether ``text`` is somebody's: ``git@github.com:x/y`` names a host, not a person.
+
+    Nor is a placeholder, of which a text that has been redacted is full.
+    """
+    if not text.startswith(("git@", "redacted-")):
+        return True
+    return text.startswith("redacted-") and placeholder_kind(text) is None
 
 
 def _is_no_word(text: str) -> bool:

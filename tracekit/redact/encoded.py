@@ -22,6 +22,7 @@ from tracekit.redact.base64text import (
     write_base64,
 )
 from tracekit.redact.look import Look, has_long_run
+from tracekit.redact.promising import SHORTEST_BINARY, promising
 from tracekit.redact.tokens import find_tokens
 
 MOST_LAYERS = 3
@@ -40,7 +41,6 @@ class Layer(NamedTuple):
     """Of ``%XX``: where each character of ``text`` begins in the outer one, and the end."""
 
 
-_SHORTEST_BINARY = 64
 _ENCODINGS = {"base64": "utf-8", "latin": "latin-1", "binary": "latin-1"}
 """What bytes are read with, by the name of the codec; of others the codec is the name."""
 _WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
@@ -80,13 +80,10 @@ def decode(original: str, codec: str) -> str:
 
 def _base64_layers(look: Look) -> Iterator[Layer]:
     text = look.text
-    for start, end in look.mixed:
-        found = None
-        for part in _PARTS.finditer(text, start, end):
-            if len(part[0]) >= _SHORTEST:
-                found = _base64_layer(text, *part.span())
-                if found is not None:
-                    yield found
+    for (start, end), reads in sorted(promising(look.raw, _parts(look)).items()):
+        found = _base64_layer(text, start, end, reads=reads)
+        if found is not None:
+            yield found
     for start, end in look.ids:
         padding = len(text[end : end + 2]) - len(text[end : end + 2].lstrip("="))
         found = _base64_layer(text, start, end + padding)
@@ -94,9 +91,29 @@ def _base64_layers(look: Look) -> Iterator[Layer]:
             yield found
 
 
-def _base64_layer(text: str, begin: int, end: int) -> Layer | None:
-    """Return what a run says; it may begin behind a few characters that are none of it."""
-    starts = [at for at in _beginnings(text, begin, end) if _reads(text, at, end)]
+def _parts(look: Look) -> list[tuple[int, int]]:
+    """Return the words, cut behind each padding."""
+    if b"=" not in look.raw:
+        return look.mixed
+    parts = [
+        match.span()
+        for start, end in look.mixed
+        for match in _PARTS.finditer(look.text, start, end)
+    ]
+    return [(start, end) for start, end in parts if end - start >= _SHORTEST]
+
+
+def _base64_layer(text: str, begin: int, end: int, *, reads: bool = True) -> Layer | None:
+    """Return what a run says; it may begin behind a few characters that are none of it.
+
+    Args:
+        text: The text.
+        begin: Where the run begins.
+        end: Where it ends.
+        reads: Whether it may say something that people read.
+    """
+    places = _beginnings(text, begin, end) if reads else ()
+    starts = [at for at in places if _reads(text, at, end)]
     if starts:
         spans = [(at, end) for at in starts]
         spans += [(at, at + len(text[at:end].partition("/")[0])) for at in starts]
@@ -138,7 +155,7 @@ def _binary_layer(text: str, begin: int, end: int) -> Layer | None:
     data = read_base64(text[begin:end]) or b""
     if 4 * data.count(0) >= len(data) > 0:
         return _wide_layer(begin, end, data)
-    if end - begin < _SHORTEST_BINARY or not has_long_run(data):
+    if end - begin < SHORTEST_BINARY or not has_long_run(data):
         return None
     if next(find_tokens(Look(data.translate(_ASCII).decode("ascii"))), None) is None:
         return None

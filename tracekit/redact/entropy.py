@@ -8,11 +8,14 @@ letters and digits mixed like dice is a key. Entropy alone decides nothing: it o
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from itertools import pairwise
 from math import log2
 
 from tracekit.redact.base64text import begins_readably
+from tracekit.redact.look import Look
+from tracekit.redact.starts import starts_of
 
 SHORTEST = 32
 """By itself, no word shorter than this is taken for a secret."""
@@ -32,6 +35,9 @@ _SPEAKS = re.compile(
     r"(?ai:pass(?:word|phrase|wd)|secret|credential|token|(?:api|access|private|signing|auth)"
     r"[ _-]?key)[^\n]{0,24}\Z"
 )
+_SPOKEN_BEFORE = 48
+_SPEAKING = starts_of(b"pass", b"secret", b"credential", b"token", b"key")
+"""Any of that has one of these."""
 _BEFORE = frozenset("\0\ufeff \t\n\r\"'`=:(,;[{<>|")
 _AFTER = frozenset("\0 \t\n\r\"'`),;]}<>|.!?\\")
 _LABELS = (
@@ -44,6 +50,20 @@ _TELLS_DIGEST = re.compile(
     r"(?ai:sha[-_]?(?:1|256)|digest|checksum|integrity|hash|fingerprint|ipfs|cid)\W{0,4}\Z"
 )
 _DIGITS = frozenset("0123456789")
+
+
+def likely_words(look: Look) -> list[tuple[int, int]]:
+    """Return where the words stand whose length alone does not say that they are no secrets."""
+    sized = [word for word in look.mixed if _SHORTEST_NAMED <= word[1] - word[0] <= LONGEST]
+    spoken = _SPEAKING(look) if sized else []
+    if not spoken:
+        return [word for word in sized if word[1] - word[0] >= SHORTEST]
+    return [
+        (start, end)
+        for start, end in sized
+        if end - start >= SHORTEST
+        or bisect_left(spoken, start - _SPOKEN_BEFORE) < bisect_left(spoken, start)
+    ]
 
 
 def is_random_word(text: str, begin: int, end: int, *, many: bool = False) -> bool:
@@ -62,7 +82,7 @@ def is_random_word(text: str, begin: int, end: int, *, many: bool = False) -> bo
     body = text[begin:end].rstrip("=")
     if len(body) < _SHORTEST_NAMED or "=" in body or not _stands_alone(text, begin, end):
         return False
-    named = _SPEAKS.search(text[max(0, begin - 48) : begin]) is not None
+    named = _SPEAKS.search(text[max(0, begin - _SPOKEN_BEFORE) : begin]) is not None
     if len(body) < SHORTEST and not named:
         return False
     if text[max(0, begin - 7) : begin].endswith(_LABELS) or body.startswith(_LABELS):

@@ -28,6 +28,8 @@ _LONGEST_ESCAPE = 4
 """Digits at the end of ``\\u0026``, behind which a number may begin."""
 _ZEROS = re.compile(rb"0*")
 _ADDRESS_END = re.compile(r"[\w.%+-]*")
+_NAMES = bytes(120 if chr(code).isalnum() or chr(code) in "_.%+-" else 32 for code in range(128))
+_NAMES += bytes(128)
 _ESCAPE_ENDS = frozenset("\\[;")
 _ESCAPE_SIZES = (1, 2, 3, 5)
 """Of ``n``, ``0m``, ``31m`` and ``u0026``, behind which a name may begin."""
@@ -47,9 +49,10 @@ def starts_of(*words: bytes) -> Callable[[Look], list[int]]:
 def address_starts(look: Look) -> Iterator[int]:
     """Yield where the name before each ``@`` begins, also behind an escape as in ``\\nname@``."""
     text = look.text
+    names = look.raw.translate(_NAMES) if text.isascii() else None
     at = text.find("@")
     while at >= 0:
-        start = _name_start(text, at)
+        start = _name_start(text, at) if names is None else names.rfind(b" ", 0, at) + 1
         yield start
         if start and text[start - 1] in _ESCAPE_ENDS:
             for size in _ESCAPE_SIZES:

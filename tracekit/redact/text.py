@@ -35,6 +35,7 @@ from tracekit.redact.placeholders import (
 )
 from tracekit.redact.places import is_long
 from tracekit.redact.rules import Rules
+from tracekit.redact.settling import settle
 from tracekit.redact.streams import Edit, share
 from tracekit.redact.tokens import TOKEN_KINDS, find_tokens
 
@@ -133,8 +134,9 @@ class TextRedactor:
             return self._make(kind, secret, secret), kind
         inner = secret
         look = Look(inner)
-        formats = [*find_forms(look, _FORMATS), *find_tokens(look)]
-        spans = _settle(_walled(inner, formats))
+        formats = [*find_forms(look, _FORMATS)] if is_long(inner) or look.may_match() else []
+        formats += find_tokens(look)
+        spans = settle(_walled(inner, formats))
         if spans and self._rules.builtin:
             inner = _edited(secret, self._edits(secret, spans, {}, []))
             whole = placeholder_kind(inner)
@@ -178,7 +180,7 @@ class TextRedactor:
                 spans.extend(_occurrences(text, secret))
         if layer < MOST_LAYERS:
             spans.extend(self._encoded(look, known, layer + 1))
-        return _settle(_walled(text, spans, look.raw)) if spans else spans
+        return settle(_walled(text, spans, look.raw)) if spans else spans
 
     def _encoded(self, look: Look, known: Mapping[str, str], layer: int) -> Iterator[Span]:
         """Yield what stands in encoded texts: of base64 the whole, of ``%XX`` the secret alone."""
@@ -198,7 +200,7 @@ class TextRedactor:
             return self._spans(Look(text), known, layer=layer)
         if not self._rules.builtin:
             return []
-        return _settle(_walled(text, list(find_tokens(Look(text)))))
+        return settle(_walled(text, list(find_tokens(Look(text)))))
 
     def _user_spans(self, text: str) -> Iterator[Span]:
         for name, pattern in self._rules.compiled:
@@ -237,16 +239,27 @@ class TextRedactor:
         *,
         layer: int = 0,
     ) -> list[Edit]:
-        return [
-            Edit(span.start, span.end, self._instead(secret, span, known, found, layer))
-            for span in spans
-            if (secret := text[span.start : span.end])
-        ]
+        made: dict[tuple[str, str], tuple[str, str]] = {}
+        edits: list[Edit] = []
+        for span in spans:
+            secret = text[span.start : span.end]
+            if span.codecs:
+                new = self._instead(secret, span, known, found, layer)
+            elif secret:
+                asked = span.kind, secret
+                if asked not in made:  # one stands there many times
+                    made[asked] = self.placeholder(*asked)
+                new, kind = made[asked]
+                found.append(kind)
+            else:
+                continue
+            edits.append(Edit(span.start, span.end, new))
+        return edits
 
     def _instead(
         self, secret: str, span: Span, known: Mapping[str, str], found: list[str], layer: int
     ) -> str:
-        """Return what stands in place of a secret, encoded as it was."""
+        """Return what stands in place of an encoded secret, encoded as it was."""
         if not span.codecs:
             placeholder, kind = self.placeholder(span.kind, secret)
             found.append(kind)
@@ -352,41 +365,3 @@ def _passes(span: Span, wall: Wall) -> bool:
     contains = span.start <= wall.start and wall.end <= span.end
     equal = span.start == wall.start and span.end == wall.end
     return span.crosses and contains and not equal
-
-
-def _settle(spans: list[Span]) -> list[Span]:
-    """Return spans that do not overlap, in order.
-
-    The most specific, then the longest win. A span of the user's that overlaps with another by
-    half is joined with it: all that was asked to go, goes.
-    """
-    order = sorted(spans, key=lambda s: (not s.first, s.start - s.end, s.user, s.kind, s.start))
-    taken: list[Span] = []
-    starts: list[int] = []
-    for span in order:
-        low, high = _overlapped(span, taken, starts)
-        if low < high:
-            if not span.user or _inside(span, taken[low]):
-                continue
-            span = _join([*taken[low:high], span])
-        taken[low:high] = [span]
-        starts[low:high] = [span.start]
-    return taken
-
-
-def _join(spans: list[Span]) -> Span:
-    """Return the span over all of ``spans``, of the kind of the longest that is the user's."""
-    longest = max((s for s in spans if s.user), key=lambda s: s.end - s.start)
-    return longest._replace(start=min(s.start for s in spans), end=max(s.end for s in spans))
-
-
-def _inside(span: Span, other: Span) -> bool:
-    return other.start <= span.start and span.end <= other.end
-
-
-def _overlapped(span: Span, taken: list[Span], starts: list[int]) -> tuple[int, int]:
-    """Return which of the spans taken, sorted and apart, overlap with ``span``."""
-    low = bisect_left(starts, span.start)
-    if low > 0 and taken[low - 1].end > span.start:
-        low -= 1
-    return low, bisect_left(starts, span.end)
