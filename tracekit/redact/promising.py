@@ -61,7 +61,7 @@ def promising(raw: bytes, words: list[Word]) -> dict[Word, bool]:
             if 8 * raw.count(b"A", start, end) > size - 6:  # as many zeros as in a wide text
                 found[word] = False
     letters = raw.translate(_LETTERS) + b"/" * _WIDTH
-    found |= dict.fromkeys(_with_a_run(letters, [*filter(_is_long, words)]), False)
+    found = dict.fromkeys(_with_a_run(letters, [*filter(_is_long, words)]), False) | found
     for size, alike in plain.items():
         heads = b"".join([letters[start : start + _WIDTH] for start, _ in alike])
         for offset in range(_OFFSETS):
