@@ -2,12 +2,15 @@
 
 The one idea: the address in a default ``repr`` is an id of that process. Libraries write it into
 their errors (``<HTTPSConnection object at 0x7f12…>: Failed to establish a new connection``), so one
-and the same failure would never have the same text twice.
+and the same failure would never have the same text twice, nor a prompt that quotes it.
 """
 
 from __future__ import annotations
 
 import re
+
+from tracekit import jsontree
+from tracekit.canonical import JsonValue
 
 _REPR = re.compile(r"<[A-Za-z_](?:[^<>\n]|<[^<>\n]{0,300}+>){0,300}+>")
 """An object that is named in angle brackets; ``<lambda>`` or another object may stand within."""
@@ -23,6 +26,14 @@ def without_addresses(text: str) -> str:
     if " at 0x" not in text:
         return text
     return _REPR.sub(lambda found: _ADDRESS.sub("…", found[0]), text)
+
+
+def value_without_addresses(value: JsonValue) -> JsonValue:
+    """Leave the addresses of objects out of all texts of ``value``."""
+    for place, leaf in jsontree.walk(value):
+        if isinstance(leaf, str) and (text := without_addresses(leaf)) != leaf:
+            value = jsontree.replace(value, place, text)
+    return value
 
 
 def without_what_is_made(text: str) -> str:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
-from tracekit.errortexts import without_addresses
+from tracekit.errortexts import value_without_addresses, without_addresses
 from tracekit.events import ContentState, Effect, PolicyDecision, Rung
-from tracekit.jsontree import replace, walk
+from tracekit.jsontree import walk
 from tracekit.origin import Origin
 
 
@@ -46,9 +46,7 @@ def _compared(error: JsonValue) -> JsonValue:
     And without what caused it, which is detail of the tool and often tells of ports and addresses.
     The addresses of objects in its texts are left out.
     """
-    for place, leaf in walk(error):
-        if isinstance(leaf, str) and (text := without_addresses(leaf)) != leaf:
-            error = replace(error, place, text)
+    error = value_without_addresses(error)
     if not isinstance(error, dict):
         return error
     kept = {name: value for name, value in error.items() if name not in ("cause", "context")}

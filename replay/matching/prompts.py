@@ -6,7 +6,7 @@ position is another question, asked only where the user chose it; its answers ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from replay.matching.aliases import Aliases
 from replay.matching.explain import describe_differences
@@ -16,6 +16,7 @@ from replay.matching.values import Answer, AskedPrompt
 from replay.tape import RecordedPrompt, Tape, is_servable, prompt_key
 from tracekit import jsontree
 from tracekit.canonical import JsonValue, digest
+from tracekit.errortexts import value_without_addresses
 from tracekit.events import Rung
 from tracekit.prompts import hash_prompt, is_conversation
 from tracekit.trajectory import Observation
@@ -36,6 +37,7 @@ class PromptPlayer:
         self._places: dict[_Key, list[int]] = {}
         self._queues: dict[tuple[_Key, bool], Queue] = {}
         self._last: dict[_Key, int] = {}
+        self._bare_keys: dict[int, tuple[_Key, ...]] | None = None
         self._hashed = all(p.model_call.prompt_hash is not None for p in tape.prompts)
         for recorded in tape.prompts:
             for key in self._recorded_keys(recorded):
@@ -53,9 +55,11 @@ class PromptPlayer:
         for key in plain:
             if (found := self._fresh(asked, key, "exact")) is not None:
                 return found
+        variants = self._variants(asked.prompt)
+        bare = self._bare((asked.prompt, *variants))
         aliased = [
             key
-            for variant in self._variants(asked.prompt)
+            for variant in (*variants, *bare)
             for key in self._keys(variant, _hash(variant), asked.name)
         ]
         attempts = [(key, _EXACT) for key in plain] + [(key, _NORMALISED) for key in aliased]
@@ -129,7 +133,12 @@ class PromptPlayer:
         place = queue.next(asked.path, self._taken)
         if place is None:
             return None
-        ambiguous = self._path(place) != asked.path and self._others_differ(queue, place)
+        if key in (self._bare_keys or {}).get(place, ()):  # which object it was, nobody knows
+            left = [p for p in self._places[key] if p not in self._taken]
+            ambiguous = self._replies_differ(left, place)
+        else:
+            elsewhere = self._path(place) != asked.path
+            ambiguous = elsewhere and self._replies_differ(queue.heads(self._taken), place)
         self._take(place)
         return self._served(asked, place, rung, ambiguous=ambiguous)
 
@@ -153,6 +162,28 @@ class PromptPlayer:
             variants += [v for one in both for v in self._learner.aliases.variants(one)]
         return variants
 
+    def _bare(self, asked: Sequence[JsonValue]) -> list[JsonValue]:
+        """Give what was asked without the addresses of objects, which are others in each process.
+
+        What is recorded is looked at for them once somebody asks with one.
+        """
+        bare = [b for prompt in asked if (b := value_without_addresses(prompt)) != prompt]
+        if not bare or self._bare_keys is not None:
+            return bare
+        self._bare_keys = {}
+        for recorded in self._tape.prompts:
+            model = recorded.model_call
+            plain = value_without_addresses(model.prompt)
+            if plain == model.prompt:
+                continue
+            keys = tuple(self._keys(plain, _hash(plain), model.name))
+            self._bare_keys[recorded.index] = keys
+            for key in keys:
+                self._places.setdefault(key, []).append(recorded.index)
+            if recorded.index in self._taken:
+                self._last |= dict.fromkeys(keys, recorded.index)
+        return bare
+
     def _learnt(self, asked: AskedPrompt) -> Answer | None:
         """Find the prompt expected next, where only made values differ from it."""
         if self._learner is None:
@@ -174,16 +205,17 @@ class PromptPlayer:
             self._queues[key, covered] = Queue(places, self._path)
         return self._queues[key, covered]
 
-    def _others_differ(self, queue: Queue, place: int) -> bool:
+    def _replies_differ(self, places: Iterable[int], place: int) -> bool:
         mine = digest(self._reply(place).digest_form)
-        return any(digest(self._reply(p).digest_form) != mine for p in queue.heads(self._taken))
+        return any(digest(self._reply(p).digest_form) != mine for p in places)
 
     def _reply(self, place: int) -> Observation:
         return self._tape.prompts[place].model_call.reply
 
     def _take(self, place: int) -> None:
         self._taken.add(place)
-        for key in self._recorded_keys(self._tape.prompts[place]):
+        bare = (self._bare_keys or {}).get(place, ())
+        for key in (*self._recorded_keys(self._tape.prompts[place]), *bare):
             self._last[key] = place
 
     def _served(
@@ -209,7 +241,7 @@ class PromptPlayer:
         if rung in ("exact", "normalised") and None not in models and models[0] != models[1]:
             rung, why = "nearest", f"model: recorded {models[0]!r}, asked {models[1]!r}"
         if ambiguous:
-            why = "equal prompts on several paths had different replies"
+            why = "equal prompts had different replies, and which one is meant is not known"
         return Answer(
             rung=rung,
             observation=recorded.reply,

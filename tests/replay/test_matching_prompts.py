@@ -71,6 +71,34 @@ def test_an_id_minted_anew_does_not_make_another_prompt() -> None:
     assert (answer.rung, answer.tainted) == ("normalised", False)
 
 
+FAILED = "<Connection object at 0x7f{}>: refused"
+
+
+def test_the_address_of_an_object_does_not_make_another_prompt() -> None:
+    calls = [model_call(1, request(FAILED.format("a0")), "A"), model_call(2, request("b"), "B")]
+    replay = player(record(prompts=calls))
+    for rung in ("normalised", "reused"):
+        answer = replay.prompt(prompt(request(FAILED.format("b1"))))
+        assert answer is not None
+        assert (answer.rung, value(answer)) == (rung, "A")
+    assert replay.prompt(prompt(request(FAILED.format("b1") + " twice"))) is None
+    assert replay.prompt(prompt(request("Connection at 0x7fb1"))) is None
+
+
+def test_of_prompts_that_differ_in_addresses_only_it_is_not_known_which_is_meant() -> None:
+    calls = [
+        model_call(n, request(FAILED.format(f"a{n}")), said) for n, said in ((1, "A"), (2, "B"))
+    ]
+    replay = player(record(prompts=calls))
+    exact = replay.prompt(prompt(request(FAILED.format("a2"))))
+    assert exact is not None
+    assert (exact.rung, exact.tainted, value(exact)) == ("exact", False, "B")
+    replay = player(record(prompts=calls))
+    answer = replay.prompt(prompt(request(FAILED.format("b2"))))
+    assert answer is not None
+    assert (answer.ambiguous, answer.tainted) == (True, True)
+
+
 def test_another_model_is_no_evidence() -> None:
     replay = player(record(prompts=[model_call(1, request("a", model="old"), "A")]))
     answer = replay.prompt(prompt(request("a", model="new")))
