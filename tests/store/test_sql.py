@@ -114,6 +114,21 @@ def test_what_only_reads_is_allowed(filled: Store, query: str) -> None:
 @pytest.mark.parametrize(
     "query",
     [
+        "FROM (SHOW TABLES)",
+        "SELECT view_name FROM duckdb_views() WHERE NOT internal",
+        "SELECT table_name FROM information_schema.tables WHERE table_type = 'VIEW'",
+        "SELECT viewname FROM pg_views WHERE NOT starts_with(viewname, 'pg_')",
+        "SELECT name FROM sqlite_master WHERE type = 'view'",
+    ],
+)
+def test_a_list_of_the_views_holds_them_all(filled: Store, query: str) -> None:
+    listed = {row[0] for row in filled.sql(query).rows}
+    assert {"runs", "events", "payloads", "run_metrics", "metrics"} <= listed
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
         "COPY events TO '{store}/out.parquet'",
         "EXPLAIN ANALYZE COPY events TO '{store}/out.parquet'",
         "explain (format json) COPY events TO '{store}/out.parquet'",

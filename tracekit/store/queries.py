@@ -66,7 +66,13 @@ _PAYLOADS_VIEW = f"""
             AS text
     FROM all_blobs
 """
-_VIEWS = (_EVENTS_VIEW, _RUNS_VIEW, _PAYLOADS_VIEW, RUN_METRICS_VIEW, METRICS_VIEW)
+_VIEWS = (_EVENTS_VIEW, _RUNS_VIEW, _PAYLOADS_VIEW)
+_METRIC_VIEWS = (RUN_METRICS_VIEW, METRICS_VIEW)
+_SEES_METRICS = re.compile(
+    r"metrics|show|desc|summari|schema|duckdb_|pg_|sqlite_|pragma_", re.IGNORECASE
+)
+"""A query that names these views, or may list all views. For another one they are not made: the
+database takes as long for them as for all the rest."""
 
 
 class Views(Protocol):
@@ -128,7 +134,7 @@ def _run(text: str, views: Views) -> SqlResult:
         base.execute(f"SET disabled_optimizers = {quoted(SPARED)}")
         views.make(base)
         _give_prompts(base, views)
-        for view in _VIEWS:
+        for view in (*_VIEWS, *(_METRIC_VIEWS if _SEES_METRICS.search(text) else ())):
             base.execute(view)
         allowed = "" if views.directory is None else quoted(str(views.directory.resolve()))
         for setting in (
