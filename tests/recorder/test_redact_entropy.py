@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tracekit.redact import find_placeholders
+from tracekit.redact import KeyedTagger, Redactor, Rules, find_placeholders
 from tracekit.redact.detectors import find_random
 from tracekit.redact.issued import ISSUED
 from tracekit.redact.look import Look
@@ -59,3 +59,12 @@ def test_the_placeholder_of_an_issuers_token_is_known_again_and_is_no_random_wor
         assert len(made) >= min(ISSUED[kind].length, len(prefix) + 24)
         assert [wall.kind for wall in find_placeholders(f"x {made} y")] == [kind]
         assert found_in(f"x {made} y") == []
+
+
+def test_the_placeholder_of_one_key_makes_no_secrets_of_the_ids_behind_it() -> None:
+    chance = random.Random(3)
+    ids = " ".join("".join(chance.choices(BASE62, k=22)) for _ in range(20))
+    text = f"aX9kQ2mZ7pLr4TwB8nVcaX9kQ2mZ7pLr4 {ids}"
+    redacted = Redactor(Rules(), KeyedTagger(b"k" * 32)).redact(text)
+    assert redacted.kinds == {"secret": 1}
+    assert str(redacted.value).endswith(ids)

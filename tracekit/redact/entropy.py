@@ -35,6 +35,7 @@ _SPEAKS = re.compile(
     r"(?ai:pass(?:word|phrase|wd)|secret|credential|token|(?:api|access|private|signing|auth)"
     r"[ _-]?key)[^\n]{0,24}\Z"
 )
+_PLACEHOLDER = re.compile("redacted-[a-z][a-z0-9_]{0,39}-[0-9a-f]{16}")
 _SPOKEN_BEFORE = 48
 _SPEAKING = starts_of(b"pass", b"secret", b"credential", b"token", b"key")
 """Any of that has one of these."""
@@ -82,7 +83,9 @@ def is_random_word(text: str, begin: int, end: int, *, many: bool = False) -> bo
     body = text[begin:end].rstrip("=")
     if len(body) < _SHORTEST_NAMED or "=" in body or not _stands_alone(text, begin, end):
         return False
-    named = _SPEAKS.search(text[max(0, begin - _SPOKEN_BEFORE) : begin]) is not None
+    # A placeholder's own name is no word of the text: each would make a secret of the next word.
+    said = _PLACEHOLDER.sub(_masked, text[max(0, begin - 2 * _SPOKEN_BEFORE) : begin])
+    named = _SPEAKS.search(said[-_SPOKEN_BEFORE:]) is not None
     if len(body) < SHORTEST and not named:
         return False
     if text[max(0, begin - 7) : begin].endswith(_LABELS) or body.startswith(_LABELS):
@@ -92,6 +95,10 @@ def is_random_word(text: str, begin: int, end: int, *, many: bool = False) -> bo
         if _TELLS_DIGEST.search(before.rpartition("\n")[2] if many else before):
             return False
     return _is_random(body, named=named)
+
+
+def _masked(match: re.Match[str]) -> str:
+    return "-" * len(match[0])
 
 
 def _stands_alone(text: str, begin: int, end: int) -> bool:
