@@ -145,3 +145,18 @@ def test_where_a_card_begins_is_known_wherever_it_stands(before: str, card: str)
 
 def test_in_a_long_row_of_digits_few_places_are_tried() -> None:
     assert card_starts(Look("0" * 500)) == [0, 1, 2, 3, 4]
+
+
+def test_a_secret_that_stands_in_each_line_is_learnt_once_and_seen_once_more_by_nobody() -> None:
+    asked: list[str] = []
+
+    class Counting(KeyedTagger):
+        def tag(self, kind: str, secret: str) -> str:
+            asked.append(secret)
+            return super().tag(kind, secret)
+
+    text = "Ask mia@firma.test or tom@firma.test.\n" * 1_000
+    redacted = Redactor(Rules(), Counting(KEY)).redact(text)
+    assert asked == ["mia@firma.test", "tom@firma.test"]
+    assert redacted.kinds == {"email": 2_000}
+    assert not list(find_forms(Look(str(redacted.value)), DETECTORS))

@@ -165,12 +165,13 @@ def _mixed_words(
     found: list[tuple[int, int]] = []
     words = b""
     done = 0
+    prefixed = b"_" in raw or b"-" in raw
     for start, end in runs:
         if start < done or (run := raw[start:end]).islower():
             continue
         if run.isupper() and _ZEROS not in run:
             continue
-        if _ID.fullmatch(run):
+        if prefixed and _ID.fullmatch(run):
             begin = start + max(run.rfind(b"_"), run.rfind(b"-")) + 1
             if starts_readably(raw[begin:end]):
                 ids.append((begin, end))

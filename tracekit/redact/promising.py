@@ -37,6 +37,8 @@ _LETTERS = bytes(
 """Of base64 both alphabets as one, and something unreadable for all that is none."""
 _SHORTEST = 16
 _EQUALS = ord("=")
+_FILLS = (b"", b"///", b"//", b"/")
+"""What fills the last group of four, by how many letters stand in it."""
 _SIGN = re.compile(rb"[/_-](?=[A-Za-z0-9+/_-]{16})")
 
 
@@ -51,6 +53,7 @@ def promising(raw: bytes, words: list[Word]) -> dict[Word, bool]:
         return dict.fromkeys(words, True)
     found: dict[Word, bool] = {}
     plain: dict[int, list[Word]] = defaultdict(list)
+    count = raw.count
     for word in words:
         start, end = word
         size = end - start
@@ -58,15 +61,15 @@ def promising(raw: bytes, words: list[Word]) -> dict[Word, bool]:
             found[word] = True
         else:
             plain[min(size, _WIDTH - 1)].append(word)
-            if 8 * raw.count(b"A", start, end) > size - 6:  # as many zeros as in a wide text
+            if 8 * count(b"A", start, end) > size - 6:  # as many zeros as in a wide text
                 found[word] = False
     letters = raw.translate(_LETTERS) + b"/" * _WIDTH
     found = dict.fromkeys(_with_a_run(letters, [*filter(_is_long, words)]), False) | found
     for size, alike in plain.items():
         heads = b"".join([letters[start : start + _WIDTH] for start, _ in alike])
         for offset in range(_OFFSETS):
-            count = min(HEAD, size - offset) * 3 // 4
-            reading = _readable(heads, offset, count, most_unreadable(count))
+            said = min(HEAD, size - offset) * 3 // 4
+            reading = _readable(heads, offset, said, most_unreadable(said))
             found |= dict.fromkeys(compress(alike, reading), True)
     return found | dict.fromkeys(_behind_signs(raw, letters, words), True)
 
@@ -95,5 +98,5 @@ def _is_long(word: Word) -> bool:
 
 def _with_a_run(letters: bytes, words: Iterable[Word]) -> Iterable[Word]:
     """Return the words whose bytes may hold a token: all of them, if one may."""
-    said = [letters[start:end] + b"/" * (-(end - start) % 4) for start, end in words]
+    said = [letters[start:end] + _FILLS[(end - start) % 4] for start, end in words]
     return words if has_long_run(binascii.a2b_base64(b"".join(said))) else ()
