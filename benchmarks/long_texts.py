@@ -8,11 +8,13 @@ from __future__ import annotations
 import base64
 import json
 import random
+import string
 import uuid
 from collections.abc import Callable
 
 _PROSE = "On Monday 2026-11-30 at 09:15 the queue at https://host.test/jobs held 1204 jobs.\n"
 _CYRILLIC = "Очередь на сервере утром понедельника содержала 1204 задания и одну ошибку.\n"
+_LETTERS = string.ascii_letters + string.digits
 _MAIL = "Ask mia@firma.test.\n"
 _CODE = """\
 def read(self, key: str, tokens: int = 0) -> "Page | None":
@@ -68,4 +70,9 @@ def long_texts(size: int) -> dict[str, str]:
         "JSON of rows": json.dumps(rows),
         "a log with addresses, times and URLs": filled(of_log),
         "source code": filled(lambda: _CODE),
+        "base64 in lines": base64.encodebytes(dice.randbytes(size // 4 * 3)).decode()[:size],
+        "words of twenty random letters": filled(
+            lambda: "".join(dice.choices(_LETTERS, k=20)) + " "
+        ),
+        "a mail address in each line": filled(lambda: _MAIL),
     }
