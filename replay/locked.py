@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from replay.matching import Answer, AskedCall, AskedPrompt, Player
-from replay.matching.binding import told_to
+from replay.matching.binding import recorded_tool, told_to
 from replay.proposals import compare_decisions, decision_of, left_out, proposal_of
 from replay.result import LockedBy, LockedDecision
 from replay.session import Stopped
@@ -154,7 +154,8 @@ class Lock:
 
     def _expected(self, answer: Answer, asked: AskedCall) -> RecordedCall | None:
         """The call of the record in whose place this one stands: the next one of its tool."""
-        same = (c for c in self._player.unconsumed() if c.tool == asked.tool)
+        tool = recorded_tool(asked, self._player.tape, self._player.policies.maps)
+        same = (c for c in self._player.unconsumed() if c.tool == tool)
         found = next(same, None)
         return None if found is None else self._player.tape.find(found.event_id)
 
@@ -186,5 +187,6 @@ class Lock:
         return f"cannot lock: it ended after {asked} of {asked + unasked} requests to its model"
 
     def _note(self, then: JsonValue, now: JsonValue, *, by: LockedBy) -> None:
-        found = compare_decisions(self.number, then, now, self._player.tape, by=by)
+        maps = self._player.policies.maps
+        found = compare_decisions(self.number, then, now, self._player.tape, by=by, maps=maps)
         self.decisions.append(found)

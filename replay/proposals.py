@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from replay.matching import ArgumentMap
+from replay.matching.binding import renamed
 from replay.result import DecisionChange, LockedBy, LockedDecision
 from replay.tape import Tape
 from tracekit import jsontree
@@ -49,22 +51,42 @@ def proposal_of_reply(reply: Observation) -> JsonValue:
 
 
 def compare_decisions(
-    number: int, then: JsonValue, now: JsonValue, tape: Tape, *, by: LockedBy
+    number: int,
+    then: JsonValue,
+    proposed: JsonValue,
+    tape: Tape,
+    *,
+    by: LockedBy,
+    maps: Sequence[ArgumentMap] = (),
 ) -> LockedDecision:
     """Compare what is proposed now with what was recorded; None stands for no proposal."""
+    now = _as_named(proposed, tape, maps) if maps else proposed
     whose = by == "code" or (_say_whose(then, tape) and _say_whose(now, tape))
     spell = _speller(tape, whose=whose)
     change, explanation = _compare(then, now, spell)
     return LockedDecision(
         number=number,
         recorded=then,
-        proposed=now,
+        proposed=proposed,
         same=change in ("same", "other words"),
         change=change,
         explanation=explanation,
         by=by,
         writes=_new_writes([spell(call) for call in _calls(now)], tape, by),
     )
+
+
+def _as_named(decision: JsonValue, tape: Tape, maps: Sequence[ArgumentMap]) -> JsonValue:
+    """Name the calls and arguments that were renamed as the record does."""
+    if not isinstance(decision, dict) or not _is_action(decision):
+        return decision
+    calls: list[JsonValue] = []
+    for call in _calls(decision):
+        tool, arguments = call["tool"], call["arguments"]
+        if isinstance(arguments, dict):
+            tool, arguments = renamed(tool, arguments, tape, maps)
+        calls.append({"tool": tool, "arguments": arguments})
+    return {**decision, "calls": calls}
 
 
 def left_out(number: int, call: Call) -> LockedDecision:

@@ -38,6 +38,15 @@ def recorded_tool(asked: AskedCall, tape: Tape, maps: Sequence[ArgumentMap]) -> 
     return asked.tool
 
 
+def renamed(
+    tool: str, arguments: Mapping[str, JsonValue], tape: Tape, maps: Sequence[ArgumentMap]
+) -> tuple[str, Arguments]:
+    """Name a proposed call and its arguments as the record does."""
+    asked = AskedCall(tool, arguments, "unknown")
+    old = recorded_tool(asked, tape, maps)
+    return old, _mapped(asked, old, maps)[0]
+
+
 def spellings(
     asked: AskedCall, tool: str, tape: Tape, maps: Sequence[ArgumentMap]
 ) -> Iterator[Spelling]:

@@ -226,8 +226,12 @@ class Player:
     def _fault(self, asked: AskedCall, question: Question) -> Fault | None:
         if cut_digest(asked.arguments) is not None:  # nobody here knows what they are
             return None
-        contract = asked.contract or question.contract
-        return find_fault(asked.tool, asked.arguments, contract, self.tape)
+        if asked.contract is not None:
+            return find_fault(asked.tool, asked.arguments, asked.contract, self.tape)
+        # The recorded contract knows an argument by the name that it had.
+        given = question.arguments if self.policies.maps else asked.arguments
+        assert isinstance(given, Mapping)  # as those of what was asked
+        return find_fault(asked.tool, given, question.contract, self.tape)
 
     def _serve(self, question: Question, found: Found) -> Answer:
         recorded = self.tape.calls[found.place]
