@@ -82,7 +82,7 @@ def check_live(workers: Mapping[Kind, Worker]) -> None:
         if effect not in ("pure", "read"):
             raise UsageError(
                 f"--live {tool}: its effect is {effect}, and only reads are really made",
-                hint=f"for example --sandbox {tool}=MOD:OBJ or --simulate {tool}=MOD:OBJ",
+                hint=f"for example --simulate {tool}=MOD:OBJ",
             )
 
 
