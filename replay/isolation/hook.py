@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from replay.isolation import rules
 from replay.isolation.alone import STAND_INS
+from replay.isolation.files import Rule
 from replay.isolation.rules import Attempt, Ground
 from tracekit.bodies import close_bodies, open_bodies, tool_on_stack
 from tracekit.guard import REFUSED
@@ -180,11 +181,17 @@ def let_through(event: str) -> None:
     _trust.once = event, sys._getframe(1).f_code
 
 
-def _audit(event: str, args: tuple[Any, ...]) -> None:
-    rule = rules.RULES.get(event)
+def _audit(
+    event: str,
+    args: tuple[Any, ...],
+    find: Callable[[str], Rule | None] = rules.RULES.get,
+    switch: _Switch = _switch,
+) -> None:
+    # By default arguments: the end of the interpreter clears modules before the hook is gone.
+    rule = find(event)
     if rule is None:
         return
-    ground = _switch.ground
+    ground = switch.ground
     if ground is None or _is_own(event, sys._getframe(1)):
         return
     if event == "import" and args[0] in _UNHEARD:

@@ -310,3 +310,15 @@ def test_at_level_guard_there_is_no_hook(tmp_path: Path, level: Level, expected:
         return "touched"
 
     assert run(planner, level=level).result == {"value": expected}
+
+
+def test_a_hook_whose_modules_are_cleared_at_the_end_of_the_interpreter_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run(lambda request, channel: "done")
+    monkeypatch.delattr(hook.rules, "RULES")
+    monkeypatch.delattr(hook, "_switch")
+    sys.audit("os.remove", "late", -1)
+    with monkeypatch.context() as late:
+        late.setattr(hook, "rules", None)
+        sys.audit("os.remove", "late", -1)
