@@ -1,8 +1,9 @@
 """Two sets of runs compared: chosen, paired by task and input, every pair diffed, all summed up.
 
-``compare_many`` is the entrance. ``selection`` says which runs are meant, ``pairing`` which belong
-together, ``references`` what else is accepted of a task, ``work`` compares some pairs in whatever
-process, ``outcome`` is the result and ``telling`` its text.
+``compare_many`` is the entrance. ``selection`` says which runs are meant, ``cases`` what each of
+them worked on, ``pairing`` which belong together, ``references`` what else is accepted of a task,
+``work`` compares some pairs in whatever process, ``outcome`` is the result and ``telling`` its
+text.
 """
 
 from __future__ import annotations

@@ -13,21 +13,19 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
 
+from replay.comparing.cases import candidates
 from replay.comparing.outcome import ManyComparison, PairOutcome, not_compared, worst_first
-from replay.comparing.pairing import TRIAL_LABEL, Candidate, Pair, Pairing, pair_runs
+from replay.comparing.pairing import Pair, Pairing, pair_runs
 from replay.comparing.references import References, folder_of, read_references
 from replay.comparing.selection import Selection, Selections, as_selections, choose_all
 from replay.comparing.work import Compared, PairWork, compare_in_store, compare_pairs
 from replay.many.reading import Listed
 from replay.many.workers import WorkerLost, Workers
-from replay.metrics.gold import ATTACK_LABELS
-from tracekit.canonical import JsonValue, json_text, parse_json
 from tracekit.configuration import store_path
 from tracekit.errors import UsageError
 from tracekit.events import RunRow
 from tracekit.store import RunQuery, Store, open_store
 from tracekit.store.places import is_database
-from tracekit.store.queries import quoted
 
 Progress = Callable[[int, int], None]
 """Told how many pairs are compared by now, and how many there are."""
@@ -37,7 +35,6 @@ _CHUNK_PAIRS, _CHUNK_EVENTS = 64, 8_000
 _AHEAD = 2
 _FEW_EVENTS = 10_000
 """So many are compared here: processes would take longer to start."""
-_IDS_A_QUERY = 20_000
 
 
 @dataclass(frozen=True)
@@ -129,48 +126,6 @@ def _choose(side: Sequence[Selection], store: Store, accepted: References) -> di
     if any(selection.accepted for selection in side):
         wanted = {reference.run_id for reference in accepted.found}
         found |= {row.run_id: row for row in store.runs(RunQuery()) if row.run_id in wanted}
-    return found
-
-
-def candidates(store: Store, rows: Sequence[RunRow]) -> list[Candidate]:
-    """Read what pairing needs of these runs, in the order of their trials."""
-    labels = _labels(store, [row.run_id for row in rows])
-    ordered = sorted(rows, key=lambda row: (row.ts_start_ns or 0, row.run_id))
-    return [_candidate(row, labels.get(row.run_id, {})) for row in ordered]
-
-
-def _candidate(row: RunRow, labels: dict[str, JsonValue]) -> Candidate:
-    attack = [labels.get(name) for name in ATTACK_LABELS]
-    trial = labels.get(TRIAL_LABEL)
-    return Candidate(
-        run_id=row.run_id,
-        task=row.task_id,
-        input_digest=row.input_digest,
-        attack=tuple(_text(value) for value in attack) if any(attack) else (),
-        trial=None if trial is None else _text(trial),
-        replay_of=row.replay_of,
-        events=row.events,
-    )
-
-
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json_text(value)
-
-
-def _labels(store: Store, run_ids: Sequence[str]) -> dict[str, dict[str, JsonValue]]:
-    """Read the labels of runs that pairing needs; imported ones have some."""
-    names = (*ATTACK_LABELS, TRIAL_LABEL)
-    columns = ", ".join(f"json_extract(attributes, '$.labels.{name}')" for name in names)
-    found: dict[str, dict[str, JsonValue]] = {}
-    for start in range(0, len(run_ids), _IDS_A_QUERY):
-        listed = ", ".join(map(quoted, run_ids[start : start + _IDS_A_QUERY]))
-        answer = store.sql(
-            f"SELECT run_id, {columns} FROM events "
-            f"WHERE event_type = 'run' AND run_id IN ({listed})"
-        )
-        for run_id, *texts in answer.rows:
-            said = zip(names, texts, strict=True)
-            found[run_id] = {name: parse_json(text) for name, text in said if text is not None}
     return found
 
 

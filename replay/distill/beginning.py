@@ -7,6 +7,7 @@ from typing import Any
 from replay.case import Case, ModelScript, Reply, Source
 from replay.case.schema import same
 from replay.declared import relevant, shape_of
+from replay.diff.arguments import came_back
 from replay.distill.draft import Draft, draft_of
 from replay.replayer import importable
 from tracekit.errors import DistillError
@@ -27,7 +28,7 @@ def check_reference(record: Trajectory, reference: Trajectory) -> None:
                 f"{said}: {tasks[1]!r}, not {tasks[0]!r}",
                 hint="--reference names a run of the same task that went right",
             )
-    elif not same(record.input.value, reference.input.value):
+    elif not same(came_back(record.input), came_back(reference.input)):
         raise DistillError(
             f"{said}: it was asked something else, and {_without_task(record, reference)} no task",
             hint="--reference names a run of the same task that went right; "

@@ -12,6 +12,8 @@ from typing import Literal
 
 from replay.case import Case
 from replay.case.expected import patterns
+from replay.case.schema import same
+from replay.diff.arguments import came_back
 from tracekit.canonical import JsonValue
 from tracekit.events import Effect
 from tracekit.quantities import as_number
@@ -147,7 +149,7 @@ def _same_task(reference: Trajectory, run: Trajectory) -> bool:
     if reference.task_id is not None and run.task_id is not None:
         return reference.task_id == run.task_id
     known = reference.input.state == run.input.state == "captured"
-    return known and reference.input.value == run.input.value
+    return known and same(came_back(reference.input), came_back(run.input))
 
 
 # --- what labels say ------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
@@ -16,7 +17,7 @@ from replay.metrics import (
 )
 from replay.stats import Proportion, mean, quantile, ratio
 from tests.metrics.made import failing, read, run, write
-from tracekit.canonical import JsonValue
+from tracekit.canonical import JsonValue, encode
 from tracekit.errors import UsageError
 from tracekit.trajectory import Trajectory
 
@@ -158,6 +159,18 @@ def test_each_run_is_measured_against_the_reference_of_its_task() -> None:
     runs = [on("T-1", "search"), on("T-2", "search"), on(None, "ask", "y"), on("T-3", "look", "z")]
     recalls = [run.value("tool_recall") for run in measure_many(runs, gold=gold).whole.runs]
     assert recalls == [1, 0, 1, None]
+
+
+def test_a_run_without_a_task_was_asked_the_same_where_the_numbers_are_equal() -> None:
+    def asked(given: object) -> Trajectory:
+        kept = encode(given)
+        made = run(read("search"), run_id=f"{given!r}")
+        return replace(made, input=replace(made.input, value=kept.value, types=kept.types))
+
+    gold = references([asked(Decimal(1))])
+    runs = [asked(given) for given in (1, 1.0, "1", True)]
+    recalls = [run.value("tool_recall") for run in measure_many(runs, gold=gold).whole.runs]
+    assert recalls == [1, 1, None, None]
 
 
 # --- tasks that were tried several times ----------------------------------------------------------

@@ -133,7 +133,7 @@ def compare_selected(
 
 def accept_runs(run_ids: Sequence[str], store: Store, references: References) -> None:
     """Keep the trajectories of these runs as accepted ones, and say where on stderr."""
-    from replay.comparing.bulk import candidates
+    from replay.comparing.cases import candidates
     from tracekit.store import RunQuery
 
     wanted = set(run_ids)
