@@ -19,6 +19,7 @@ ACTED: tuple[Kind, ...] = ("changed_arguments", "added", "missing", "retry", "re
 """By these the planner itself did otherwise."""
 TURN = "(user's turn)"
 """What stands for the tool where the user speaks."""
+HarmName = Literal["write", "refusal", "changed_read", "read", "result", "order", "wording"]
 Mark = Literal["same", "changed", "added", "missing", "moved"]
 Told = Mark | Literal["unknown"]
 SIGNS: dict[Told, str] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from replay.comparing.schema import UnpairedForm
 from replay.gates.outcome import FORMAT, Verdict
 from replay.published import Published, published_schema
 from replay.stats.schema import IntervalForm
@@ -44,22 +45,6 @@ class RunsForm(Published):
 
     baseline: int
     candidate: int
-
-
-class LeftOutForm(Published):
-    """A run without a partner."""
-
-    run_id: str
-    case: str | None
-    """Its task or input, by which partners are found."""
-    reason: str
-
-
-class UnpairedForm(Published):
-    """The runs of either side without a partner."""
-
-    baseline: list[LeftOutForm]
-    candidate: list[LeftOutForm]
 
 
 class GateReportForm(Published):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from replay.diff.model import Kind, Mark
+from replay.diff.model import HarmName, Kind, Mark
 from replay.published import Published, published_schema
 from tracekit.canonical import JsonValue
 from tracekit.events import Effect
-
-HarmName = Literal["write", "refusal", "changed_read", "read", "result", "order", "wording"]
 
 
 class Side(Published):

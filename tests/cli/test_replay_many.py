@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 from replay.isolation import Wall
 from replay.many.junit import junit_xml
 from replay.many.outcome import ManyResult, RunOutcome, worst_first
+from replay.many.schema import ManyReplaysForm, json_schema
 from replay.many.telling import head_lines, rest_line, rows_to_look_at
 from tests.replay.many_kit import add_unreplayable, make_shop, replays
 from tracekit.cli import main
@@ -78,6 +79,7 @@ def test_all_that_passes_exits_with_0_and_needs_no_table(shop: Store, call: Call
 
 def test_what_could_not_be_decided_exits_with_2(shop: Store, call: Call) -> None:
     add_unreplayable(shop)
+    ManyReplaysForm.model_validate_json(call("buy", "--until", "2020-01-01", "--json").stdout)
     result = call("buy", "--until", "2020-01-01")
 
     assert result.exit_code == 2
@@ -91,6 +93,7 @@ def test_the_result_as_json_and_as_junit(shop: Store, call: Call, tmp_path: Path
     )
 
     told = json.loads(result.stdout)
+    ManyReplaysForm.model_validate(told)
     assert told["format"] == "tracekit/replay-many/v1"
     assert (told["counts"], told["isolation"]) == ({"fail": 3}, "process")
     assert [(wall["name"], wall["held"]) for wall in told["walls"]] == [("process", True)]
@@ -101,6 +104,13 @@ def test_the_result_as_json_and_as_junit(shop: Store, call: Call, tmp_path: Path
     )  # fmt: skip
     assert [case.attrib["name"] for case in suite] == [run["run_id"] for run in told["runs"]]
     assert all(case.find("failure") is not None for case in suite)
+
+
+def test_the_schema_of_the_json_is_the_published_one() -> None:
+    published = ROOT / "docs" / "replay-many.schema.json"
+    assert json.loads(published.read_text("utf-8")) == json_schema(), (
+        "write docs/replay-many.schema.json anew with replay.many.schema.json_schema"
+    )
 
 
 def test_resume_does_the_rest(shop: Store, call: Call) -> None:

@@ -18,6 +18,7 @@ from replay.comparing import (
     parse_selection,
 )
 from replay.comparing.references import folder_of, read_references
+from replay.comparing.schema import ManyReport, json_schema
 from tests.diff.many_runs import kept, made, select
 from tests.store.made import NOON
 from tracekit.cli import main
@@ -307,6 +308,19 @@ def test_all_the_same_exits_with_0_and_a_run_left_over_with_2(store: Store) -> N
         for candidate in ("new-same", "new-same,new-other")
     ]
     assert codes == [0, 2]
+
+
+def test_the_json_keeps_to_its_published_schema(store: Store, tmp_path: Path) -> None:
+    sides = (made("old", tags=["v6"], task_id="T"), made("new", tags=["v7"], task_id="T"))
+    without_values = kept(tmp_path / "traces", *(Batch(side.events, ()) for side in sides))
+    found = [json.loads(_diff(one, *SIDES, "--json").stdout) for one in (store, without_values)]
+    for one in found:
+        ManyReport.model_validate(one)
+    assert {pair["verdict"] for one in found for pair in one["pairs"]} == {*found[0]["counts"]}
+    published = Path(__file__).parents[2] / "docs" / "diff-many.schema.json"
+    assert json.loads(published.read_text("utf-8")) == json_schema(), (
+        "write docs/diff-many.schema.json anew with replay.comparing.schema.json_schema"
+    )
 
 
 @pytest.mark.parametrize(
