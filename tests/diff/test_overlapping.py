@@ -67,3 +67,29 @@ def test_what_is_left_out_of_the_order_follows_from_the_rest(spans: list[tuple[i
         assert reached[step.index] == over
         assert after[step.index] <= {i.index for i in steps if was_over(step, i)}
         assert bool(after[step.index]) == any(was_over(step, other) for other in steps)
+
+
+READS = [read(f"look-{n}", {"place": n}, "seen", touches=("disk",)) for n in range(5)]
+MAIL = write("mail", {"to": 9}, "sent", touches=("mail",))
+
+
+@st.composite
+def in_the_background(draw: st.DrawFn, calls: tuple[Call, ...]) -> Trajectory:
+    """The calls in any order and decisions, each open for as long as it happens to be."""
+    decisions: list[list[Call]] = [[]]
+    for call in draw(st.permutations(calls)):
+        start, taken = draw(st.integers(0, 12)), draw(st.integers(0, 6))
+        decisions[-1].append(at(call, start, start + taken))
+        if draw(st.booleans()):
+            decisions.append([])
+    return run(*filter(None, decisions))
+
+
+@given(st.data())
+@pytest.mark.parametrize("beside", [(), (MAIL,)], ids=["alone", "beside a write of another thing"])
+def test_reads_may_overlap_or_not_as_it_happens(
+    beside: tuple[Call, ...], data: st.DataObject
+) -> None:
+    some = in_the_background((*READS, *beside))
+    found = diff(data.draw(some), data.draw(some))
+    assert (found.divergences, found.distance, found.same) == ((), 0, True)
