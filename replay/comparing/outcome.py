@@ -20,11 +20,13 @@ _WORST_FIRST: tuple[PairVerdict, ...] = ("different", "not compared", "same")
 _LONGEST = 400
 _INDEX = re.compile(r"/\d+(?=/|$)")
 _NO_HARM = len(Harm) + 1
+_WORDS = ("changed_message", "changed_input")
+"""Kinds by which nearly all pairs of planners that talk part first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """Where a pair parts first."""
+    """Where a pair parts."""
 
     kind: str
     harm: Harm
@@ -39,6 +41,18 @@ class Parting:
         """What pairs that part alike have in common."""
         told = ", ".join(self.pointers[:3]) + (", …" if len(self.pointers) > 3 else "")
         return " ".join(part for part in (self.kind.replace("_", " "), self.tool, told) if part)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give it as JSON values."""
+        return {
+            "kind": self.kind,
+            "harm": int(self.harm),
+            "harm_name": self.harm.name.lower(),
+            "tool": self.tool,
+            "decision": self.decision,
+            "pointers": list(self.pointers),
+            "explanation": self.explanation,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,15 @@ class PairOutcome:
     unknown_writes: int = 0
     """How many values of writes could not be compared."""
     first: Parting | None = None
+    first_call: Parting | None = None
+    """The first call that differs, if that is not ``first``."""
+
+    @property
+    def parting(self) -> Parting | None:
+        """Where it parts as others do: the first divergence, or after mere words the first call."""
+        first = self.first
+        words = first is not None and first.kind in _WORDS
+        return self.first_call or first if words else first
 
     @property
     def worst(self) -> int:
@@ -81,7 +104,6 @@ class PairOutcome:
 
     def as_dict(self) -> dict[str, Any]:
         """Give it as JSON values."""
-        first = self.first
         return {
             "case": self.case,
             "baseline": self.baseline,
@@ -97,17 +119,8 @@ class PairOutcome:
             "causes": self.causes,
             "on_writes": self.on_writes,
             "unknown_writes": self.unknown_writes,
-            "first": None
-            if first is None
-            else {
-                "kind": first.kind,
-                "harm": int(first.harm),
-                "harm_name": first.harm.name.lower(),
-                "tool": first.tool,
-                "decision": first.decision,
-                "pointers": list(first.pointers),
-                "explanation": first.explanation,
-            },
+            "first": None if self.first is None else self.first.as_dict(),
+            "first_call": None if self.first_call is None else self.first_call.as_dict(),
         }
 
 
@@ -117,7 +130,7 @@ class Group:
 
     name: str
     harm: Harm
-    """Of the first divergence."""
+    """Of where they part."""
     outcomes: tuple[PairOutcome, ...]
 
     @property
@@ -197,14 +210,14 @@ class ManyComparison:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Give the pairs that differ by where they part first.
+        """Give the pairs that differ by where they part first, in more than words.
 
         Those first in which the worst happens, of these the largest.
         """
         found: dict[tuple[int, str], list[PairOutcome]] = {}
         for outcome in self.outcomes:
-            if outcome.first is not None:
-                key = (outcome.first.harm, outcome.first.name)
+            if (parting := outcome.parting) is not None:
+                key = (parting.harm, parting.name)
                 found.setdefault(key, []).append(outcome)
         made = [Group(name, Harm(harm), tuple(alike)) for (harm, name), alike in found.items()]
         return tuple(sorted(made, key=lambda one: (one.worst, -len(one.outcomes), one.name)))
@@ -280,7 +293,8 @@ def outcome_of(case: str, baseline: str, found: Comparison) -> PairOutcome:
         causes=len(found.causes),
         on_writes=len(found.writes),
         unknown_writes=len(unknown),
-        first=None if found.first is None or not found.distance else _parting(found.first),
+        first=_parting(found.first) if found.distance else None,
+        first_call=_parting(found.first_call) if found.distance else None,
     )
 
 
@@ -294,7 +308,9 @@ def worst_first(outcomes: Sequence[PairOutcome]) -> tuple[PairOutcome, ...]:
     return tuple(sorted(outcomes, key=lambda outcome: outcome.rank))
 
 
-def _parting(first: Divergence) -> Parting:
+def _parting(first: Divergence | None) -> Parting | None:
+    if first is None:
+        return None
     pointers = dict.fromkeys(_INDEX.sub("/*", field.pointer) for field in first.fields)
     return Parting(
         kind=first.kind,

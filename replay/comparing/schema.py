@@ -40,7 +40,7 @@ class GroupForm(Published):
     """Pairs that part first in the same way."""
 
     first_divergence: str
-    """Kind, tool and fields of it."""
+    """Kind, tool and fields of it; after mere words, those of the first call that differs."""
     harm: int
     """Of that divergence; 1 is worst."""
     harm_name: HarmName
@@ -61,7 +61,7 @@ class PairKindForm(Published):
 
 
 class PartingForm(Published):
-    """Where a pair parts first."""
+    """Where a pair parts."""
 
     kind: Kind
     harm: int
@@ -94,6 +94,8 @@ class PairForm(Published):
     unknown_writes: int
     """Values of writes that could not be compared."""
     first: PartingForm | None
+    first_call: PartingForm | None
+    """The first call that differs, if that is not ``first``."""
 
 
 class ManyReport(Published):

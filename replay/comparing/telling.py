@@ -44,8 +44,8 @@ def group_lines(found: ManyComparison) -> Iterator[str]:
 def _group(group: Group, found: ManyComparison) -> Iterator[str]:
     yield f"  {group.worst.name.lower():<12}  {group_title(group)}"
     example = group.outcomes[0]
-    assert example.first is not None  # that is what it is grouped by
-    yield f"      {example.first.explanation}"
+    assert example.parting is not None  # that is what it is grouped by
+    yield f"      {example.parting.explanation}"
     where = f" --store {found.store}"
     yield f"      tracekit diff {example.nearest} {example.candidate}{where}"
 

@@ -29,7 +29,7 @@ SAFETY = frozenset({"unsafe_action_rate"})
 """Metrics of which one bad run is one too many, however many good ones there are."""
 
 _ALIASES = {"latency": "latency_p50"}
-_QUANTILES_OF = ("latency", "cost", "steps", "tokens")
+_QUANTILES_OF = ("latency", "cost", "steps", "calls", "tokens")
 _QUANTILE = re.compile(r"p([0-9]{1,2}(?:\.[0-9]+)?)_(\w+)")
 _TOKEN = re.compile(
     r"\s*(?:(?P<op>>=|<=|==|>|<|=)|(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))|(?P<unit>%|\$)"

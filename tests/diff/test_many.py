@@ -13,17 +13,23 @@ from click.testing import CliRunner, Result
 
 from replay.comparing import (
     Candidate,
+    ManyComparison,
+    PairOutcome,
     compare_many,
     pair_runs,
     parse_selection,
 )
+from replay.comparing.outcome import outcome_of
 from replay.comparing.references import folder_of, read_references
 from replay.comparing.schema import ManyReport, json_schema
+from replay.diff import diff
+from tests.diff.building import run, write
 from tests.diff.many_runs import kept, made, select
 from tests.store.made import NOON
 from tracekit.cli import main
 from tracekit.errors import UsageError
 from tracekit.store import Batch, RunQuery, Store
+from tracekit.trajectory import Call
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +195,35 @@ def test_pairs_are_compared_grouped_and_what_has_no_partner_is_listed(store: Sto
     first = found.outcomes[0]
     assert (first.case, first.baseline, first.candidate) == ("T-other", "old-other", "new-other")
     assert [one.run.run_id for one in found.baseline_only] == ["old-alone"]
+
+
+def test_pairs_that_part_in_words_are_grouped_by_the_first_call_that_differs() -> None:
+    def pair(case: str, ours: str, theirs: str, *calls: Call) -> PairOutcome:
+        one, two = (
+            run(said, look, run_id=f"{case} {said}")
+            for said, look in zip((ours, theirs), calls, strict=True)
+        )
+        return outcome_of(case, one.run_id, diff(one, two))
+
+    paid, other = (write("pay", {"to": name}, "ok") for name in ("ann", "bob"))
+    outcomes = (
+        pair("A", "hello", "hi", paid, other),
+        pair("B", "hello", "well", paid, other),
+        pair("C", "hello", "hello", paid, other),
+        pair("D", "hello", "hi", paid, paid),
+    )
+    found = ManyComparison("old", "new", "traces", outcomes)
+    assert [(group.name, group.cases) for group in found.groups] == [
+        ("changed arguments pay /to", ("A", "B", "C")),
+        ("changed message (said)", ("D",)),
+    ]
+    told = found.as_dict()["pairs"]
+    assert [pair["first"]["kind"] for pair in told] == [
+        *["changed_message"] * 2, "changed_arguments", "changed_message",
+    ]  # fmt: skip
+    assert [pair["first_call"] and pair["first_call"]["tool"] for pair in told] == [
+        "pay", "pay", None, None,
+    ]  # fmt: skip
 
 
 def test_processes_find_what_one_process_finds(store: Store) -> None:

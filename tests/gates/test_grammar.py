@@ -64,6 +64,7 @@ def told(text: str) -> tuple[object, ...]:
         ("calls <= 3", ("calls", None, False, "<=", 3.0, "absolute", None)),
         ("calls_delta <= 3", ("calls", None, True, "<=", 3.0, "absolute", None)),
         ("p90_tokens <= 3000", ("tokens", 0.9, False, "<=", 3000.0, "absolute", None)),
+        ("p95_calls <= 12", ("calls", 0.95, False, "<=", 12.0, "absolute", None)),
         ("steps_delta <= 2", ("steps", None, True, "<=", 2.0, "absolute", None)),
     ],
 )
