@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -119,6 +120,12 @@ def test_a_write_that_was_refused_did_not_happen_so_its_order_does_not_count() -
         (Decimal("42.00"), 42.0, True),
         ({"total": [Decimal("0.1")]}, {"total": [0.1]}, True),
         (Decimal("42"), "42", False),
+        (Fraction(42), 42, True),
+        (Fraction(1, 10), Decimal("0.1"), True),
+        (Fraction(1, 2**60), 2.0**-60, True),
+        (Fraction(1, 2), "1/2", False),
+        (Fraction(1, 3), 1 / 3, False),
+        (Fraction(1, 10**400), Fraction(1, 10**401), False),
         (9007199254740993, 9007199254740992.0, False),
         (Decimal("0.10000000000000000001"), 0.1, False),
     ],

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from functools import partial
 from sys import float_info
 from typing import Any
@@ -19,7 +20,6 @@ from pydantic import JsonValue
 from tracekit.canonical.text import SAFE_INT, spell_integer
 
 _DESCRIPTIONS = ("$unreplayable", "$truncated")
-_NUMBERS = ("int", "decimal")
 _MOST_DIGITS = 300
 _ROOM = int(float_info.max) + 1
 """A float has room for numbers below it."""
@@ -31,15 +31,15 @@ def as_compared(value: JsonValue, types: Mapping[str, JsonValue]) -> JsonValue:
     """Return the view with all in it whole that a view writes as another text.
 
     A text that is no UTF-8 becomes an escaped one. A number that JSON has no room for, or that was
-    decimal, becomes the number that it equals, and where there is none, a number of its own: never
-    a text, since ``"42"`` is not ``42``.
+    a decimal or a fraction, becomes the number that it equals, and where there is none, a number of
+    its own: never a text, since ``"42"`` is not ``42``.
     """
     whole: dict[str, Callable[[str], JsonValue]] = {}
     for pointer, tag in types.items():
         if isinstance(tag, list) and tag[:1] == ["str"]:
             whole[pointer] = partial(_escaped, units=tag[1])
-        elif tag in _NUMBERS:
-            whole[pointer] = _int if tag == "int" else _decimal
+        elif isinstance(tag, str) and tag in _NUMBERS:
+            whole[pointer] = _NUMBERS[tag]
     return _replaced(value, "", whole) if whole else value
 
 
@@ -123,6 +123,24 @@ def _decimal(text: str) -> JsonValue:
     if (abs(number) < 2**53 and Decimal(repr(near)) == number) or Decimal(near) == number:
         return near
     return {"$number": str(number.normalize())}
+
+
+def _fraction(text: str) -> JsonValue:
+    if "/" not in text:
+        return _int(text)
+    if len(text) <= _MOST_SIGNS:
+        number = Fraction(text)
+        near = float(number)
+        if number in (Fraction(repr(near)), Fraction(near)):
+            return near
+    return {"$number": text}
+
+
+_NUMBERS: dict[str, Callable[[str], JsonValue]] = {
+    "int": _int,
+    "decimal": _decimal,
+    "fraction": _fraction,
+}
 
 
 def described_parts(value: JsonValue, state: str) -> tuple[str, ...]:
