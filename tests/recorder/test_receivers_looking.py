@@ -89,6 +89,23 @@ def test_an_object_that_is_hard_to_look_at_costs_fields_and_no_call() -> None:
     assert told(Loads) == [{"self": {"class": "Loads"}, "n": 5}]
 
 
+@pytest.mark.parametrize("base", [object, dict])
+def test_a_class_that_says_something_else_as_its_dict_keeps_its_fields(base: type) -> None:
+    class Hides(base):
+        def __init__(self) -> None:
+            self.iban = "A"
+
+        @property
+        def __dict__(self) -> Any:  # type: ignore[override]  # that is what is odd
+            raise AssertionError("nobody may ask")
+
+        @writes
+        def go(self) -> str:
+            return "ok"
+
+    assert told(lambda: Hides().go()) == [{"self": {"class": "Hides", "iban": "A"}}]
+
+
 def test_a_number_that_cannot_be_compared_is_the_same_as_long_as_it_is_written_the_same() -> None:
     odd = holding(rate=decimal.Decimal("sNaN"))
 

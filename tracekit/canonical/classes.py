@@ -147,11 +147,17 @@ def dataclass_names(cls: type) -> Iterator[str]:
 
 def instance_dict(obj: object) -> dict[str, Any]:
     """Copy an instance's own dictionary, past whatever its class does to attributes."""
+    hidden = False
     for cls in type.__dict__["__mro__"].__get__(type(obj)):
         descriptor = type.__dict__["__dict__"].__get__(cls).get("__dict__")
         if isinstance(descriptor, types.GetSetDescriptorType):
             state = descriptor.__get__(obj)
             return state.copy() if type(state) is dict else {}
+        hidden = hidden or descriptor is not None
+    if hidden and type.__dict__["__dictoffset__"].__get__(type(obj)):
+        state = object.__getstate__(obj)  # its class says something else under that name
+        state = state[0] if type(state) is tuple else state
+        return state.copy() if type(state) is dict else {}
     if _is_among(type.__dict__["__mro__"].__get__(type(obj)), BaseException):
         state = BaseException.__dict__["__dict__"].__get__(obj)
         return dict(state)
