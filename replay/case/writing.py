@@ -15,6 +15,7 @@ from replay.case.model import Case
 from replay.case.reading import RESOLVERS, parse_case
 from tracekit.canonical import JsonValue, json_text
 from tracekit.errors import CaseError
+from tracekit.visible import shown_line
 
 NO_MODEL = "# needs no model"
 LIVE_MODEL = "# NEEDS A LIVE MODEL: OPENAI_BASE_URL, OPENAI_API_KEY"
@@ -22,6 +23,8 @@ _TAG = "tag:yaml.org,2002:"
 _WIDTH = 100
 _STRANGE_BREAKS = ("\x85", "\u2028", "\u2029")
 """What YAML takes for the end of a line and no text editor does."""
+_NO_YAML = re.compile("[\ufffe\uffff]")
+"""What no YAML may hold, in a comment either, beside what no terminal is shown."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -70,7 +73,7 @@ def _same(case: Case, text: str) -> bool:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return _NO_YAML.sub(lambda sign: f"\\u{ord(sign[0]):04x}", shown_line(" ".join(text.split())))
 
 
 def _node(value: JsonValue, *, depth: int, literal: bool) -> yaml.Node:

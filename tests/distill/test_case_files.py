@@ -402,3 +402,13 @@ def test_the_published_schema_is_that_of_the_model() -> None:
     assert published == json_schema(), (
         "write docs/case.schema.json anew with replay.case.json_schema"
     )
+
+
+@pytest.mark.parametrize("sign", ["\x00", "\x1b", "\x7f", "\x85", "\u202e", "\ufeff", "\ufffe"])
+def test_a_note_may_quote_any_sign(sign: str) -> None:
+    text = dump_case(case(INJECTION), notes=[f"RuntimeError: {sign}[31m red"])
+    assert parse_case(text) == case(INJECTION)
+    quoted = text.splitlines()[1]
+    assert quoted.startswith("# RuntimeError: ")
+    assert quoted.endswith("[31m red")
+    assert sign not in quoted
