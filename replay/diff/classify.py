@@ -71,6 +71,7 @@ class Judge:
             Seen(left.steps, self._actions[0], runs[0]),
             Seen(right.steps, self._actions[1], runs[1]),
         )
+        self._order = left
         self._rules = rules
         self._runs = runs
         self._retries = retries(left.steps), retries(right.steps)
@@ -263,7 +264,7 @@ class Judge:
         assert two is not None
         found = self._divergence("reordered", Harm.ORDER, one, two)
         at_once, in_turn = self._left.name, self._right.name
-        if before.decision != one.decision:
+        if before.decision != one.decision or self._order.in_turn(before.index, one.index):
             at_once, in_turn = in_turn, at_once
         return replace(
             found,

@@ -21,7 +21,7 @@ from replay.diff.flow import Values
 from replay.diff.harms import change_harm
 from replay.diff.inplace import aligned_in_place
 from replay.diff.lines import turned
-from replay.diff.match import Match, label_moves, settle_groups
+from replay.diff.match import Match, label_moves, regrouped, settle_groups
 from replay.diff.model import Doubt, Harm
 from replay.diff.normal import align_runs, normal_row
 from replay.diff.order import PartialOrder
@@ -82,7 +82,8 @@ def _matched(
 ) -> tuple[list[Match], list[tuple[Match, Match]], Alignment]:
     """Match the steps of two runs, always beginning with the same one of the two."""
     if in_place := aligned_in_place(left.steps, right.steps, rules):
-        return [Match(at, at) for at in range(len(left.steps))], [], in_place
+        matches = [Match(at, at) for at in range(len(left.steps))]
+        return matches, regrouped(matches, left, right), in_place
     left_row, right_row = normal_row(left), normal_row(right)
     if _rank(left, left_row) <= _rank(right, right_row):
         rows = align_runs(left, left_row, right, right_row, rules)

@@ -248,9 +248,10 @@ def _minds(
     )
     if here is None or here_too is None or there is None or there_too is None:
         return False
-    if other.steps[there].decision == other.steps[there_too].decision:
+    together = other.steps[there].decision == other.steps[there_too].decision
+    if together and not other.in_turn(there, there_too):
         return False
-    if side.is_by_time(here) and (side.is_replay or other.is_replay):
+    if (together or side.is_by_time(here)) and (side.is_replay or other.is_replay):
         return False  # a replay answers at once, so that nothing overlaps there
     return other.conflict(there, there_too) and not side.in_turn(here, here_too)
 

@@ -38,6 +38,36 @@ def test_what_changes_places_beside_an_open_call_differs(one: Call, two: Call) -
     assert diff(beside_an_open_read(one, two), beside_an_open_read(one, two)).divergences == ()
 
 
+@pytest.mark.parametrize(
+    "first", [CHECK, write("close", {"order": 1}, "done")], ids=["read", "write"]
+)
+@pytest.mark.parametrize("open_beside", [True, False], ids=["beside an open read", "alone"])
+def test_together_or_one_after_the_other_differs_whatever_else_is_open(
+    first: Call, open_beside: bool
+) -> None:
+    others = (at(read("rows", {}, [1]), 0, 90),) if open_beside else ()
+    together = run((*others, at(first, 10, 30), at(PAY, 20, 40)))
+    calls = at(first, 10, 20), at(PAY, 30, 40)
+    in_turn = run((*others, *calls)) if open_beside else run(*calls)
+    for left, right, names in (
+        (together, in_turn, ("left", "right")),
+        (in_turn, together, ("right", "left")),
+    ):
+        found = diff(left, right, left_name="left", right_name="right")
+        assert found.distance == 0.5
+        (only,) = found.divergences
+        assert only.kind == "reordered"
+        assert f"{names[0]} issued {first.tool} and refund together" in only.explanation
+        assert f"{names[1]} one after the other" in only.explanation
+
+
+def test_a_replay_that_answers_at_once_is_not_said_to_act_in_turn() -> None:
+    open_read = at(read("rows", {}, [1]), 0, 90)
+    together = run((open_read, at(CHECK, 10, 30), at(PAY, 20, 40)))
+    in_turn = run((open_read, at(CHECK, 10, 20), at(PAY, 30, 40)))
+    assert diff(together, replace(in_turn, replay_of="r")).divergences == ()
+
+
 def test_calls_that_overlap_have_no_order() -> None:
     left = run((at(CHECK, 0, 50), at(PAY, 10, 60)))
     right = run((at(PAY, 0, 60), at(CHECK, 10, 50)))
