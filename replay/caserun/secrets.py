@@ -1,11 +1,12 @@
 """Looks for what must not stand in a case: what redaction would have removed, as it is set today.
 
 The user's own rules are about values that tools and users exchange: of a case they are asked about
-those values and its comments, and not about the fields that every case has.
+those values, its name and its comments, and not about the fields that every case has.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from replay.case import Case
@@ -16,9 +17,13 @@ from tracekit.settings import redaction_rules
 
 Path = tuple[str | int, ...]
 _VALUES = frozenset(
-    ("input", "turns", "content", "identity", "arguments", "returns", "value", "equals", "message")
+    (
+        *("input", "turns", "content", "identity", "arguments", "returns", "value", "equals"),
+        *("message", "contains", "excludes", "matches", "evidence"),
+    )
 )
 """Fields of a case that hold what was said or exchanged."""
+_OUR_DIGEST = re.compile("[0-9a-f]{12}")
 
 
 def secrets_in(case: Case) -> list[Finding]:
@@ -28,11 +33,11 @@ def secrets_in(case: Case) -> list[Finding]:
         UsageError: the user's rules are not understood.
     """
     data = case.as_data()
-    found = list(scan(data))
+    found = list(scan({**data, "source": _without_shapes(data.get("source"))}))
     rules = redaction_rules()
     if rules != Rules():
         redactor = Redactor(rules, UnkeyedTagger())
-        for place, value in _values(data, ()):
+        for place, value in ((("name",), case.name), *_values(data, ())):
             inside = redactor.scan(value)
             found += [Finding(f"{pointer(place)}{one.pointer}", one.kind) for one in inside]
     return list({one.pointer: one for one in reversed(found)}.values())[::-1]
@@ -42,6 +47,18 @@ def secrets_in_comments(text: str) -> list[Finding]:
     """Return the secrets in the comments of a case file."""
     comments = [line.partition("#")[2] for line in text.splitlines() if "#" in line]
     return scan("\n".join(comments), rules=redaction_rules())
+
+
+def _without_shapes(source: JsonValue) -> JsonValue:
+    """Leave out the shapes of tools: a tool may be called ``get_token``, its shape is none."""
+    if not isinstance(source, dict) or not isinstance(tools := source.get("tools"), dict):
+        return source
+    kept = {
+        name: shape
+        for name, shape in tools.items()
+        if not (isinstance(shape, str) and _OUR_DIGEST.fullmatch(shape))
+    }
+    return {**source, "tools": kept}
 
 
 def _values(

@@ -327,3 +327,35 @@ def test_lint_looks_for_what_the_rules_of_the_user_say(
     ]
     monkeypatch.setenv("TRACEKIT_REDACT", "$.customer")
     assert "/observations/0/returns/customer holds" in call("lint", "cases").output
+
+
+def test_lint_asks_the_rules_of_the_user_about_the_name_and_what_is_expected_of_the_answer(
+    cases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = INJECTION.replace("name: injection", "name: INC-1-star").replace(
+        "{required: true}", "{contains: [INC-2], excludes: [INC-3], matches: [INC-4]}"
+    )
+    (cases / "one.case.yaml").write_text(text)
+    monkeypatch.setenv("TRACEKIT_REDACT", r"re:INC-\d")
+    said = call("lint", "cases").output
+    for place in ("name", *(f"expected/answer/{part}/0" for part in ("contains", "excludes"))):
+        assert f"/{place} holds what looks like a secret" in said
+    assert "/expected/answer/matches/0 holds what looks like a secret" in said
+
+
+def test_the_shape_of_a_tool_is_no_secret_whatever_the_tool_is_called(cases: Path) -> None:
+    source = "source: {run: r, tools: {get_token: %s}}\nplanner"
+    file = cases / "one.case.yaml"
+    file.write_text(INJECTION.replace("planner", source % "c3bd50cdc7ad", 1))
+    assert "secret" not in call("lint", "cases").output
+    file.write_text(INJECTION.replace("planner", source % "hunter2-hunter2", 1))
+    assert "/source/tools/get_token holds what looks like a secret" in call("lint", "cases").output
+
+
+@pytest.mark.parametrize("name", ["", "two\nlines", "n" * 201])
+def test_a_name_that_no_case_can_have_is_refused_before_the_search(name: str) -> None:
+    result = CliRunner().invoke(
+        main, ["distill", "--run-id", "r", "--planner", "planners:obedient", "--name", name]
+    )
+    assert result.exit_code == 2
+    assert "--name is one line of 1 to 200 signs" in result.output

@@ -208,6 +208,9 @@ def _check(run_id: str | None, query: RunQuery, chosen: Mapping[str, Any]) -> No
         )
     if many and any(chosen[name] is not None for name in ("reference", "name", "resume")):
         raise UsageError("--reference, --name and --resume are about one run; give --run-id RUN")
+    name = chosen["name"]
+    if name is not None and not (1 <= len(name) <= 200 and name.isprintable()):
+        raise UsageError("--name is one line of 1 to 200 signs that can be printed")
 
 
 def _one(
