@@ -140,7 +140,8 @@ class CaseRunner:
         self.planner_name = planner if isinstance(planner, str) else name_of(planner)
         self._isolate = isolate(planner, self.options)
         self._model: Model | None = None
-        self._redactor = Redactor(redaction_rules(), _tagger())
+        self.redactor = Redactor(redaction_rules(), _tagger())
+        """Takes out of what the planner says what the rules of today take."""
 
     def __enter__(self) -> Self:
         """Put the walls up and import the planner; see ``run_case`` for what it raises."""
@@ -177,7 +178,7 @@ class CaseRunner:
         )
         scribe = Scribe(
             NowhereSink(),
-            self._redactor,
+            self.redactor,
             clock_ns=_clock_ns(case),
             run_fields={
                 "planner": self.planner_name,
@@ -191,7 +192,7 @@ class CaseRunner:
         return self._judged(case, answers, done)
 
     def _redact(self, value: JsonValue) -> JsonValue:
-        return self._redactor.redact(value).value
+        return self.redactor.redact(value).value
 
     def _model_of(self, case: Case) -> str | ModelScript | None:
         """Who answers prompts: whom the user chose, else whom the case names."""
@@ -225,7 +226,7 @@ class CaseRunner:
 
     def _judged(self, case: Case, answers: CaseAnswers, done: SessionResult) -> CaseResult:
         outcome, reason = self._outcome(case, answers, done)
-        clean = self._redactor.redact_text
+        clean = self.redactor.redact_text
         expected = as_of_today(case.expected, self._redact)
         found = evaluate(expected, case.budgets, outcome)
         # They quote what the planner raised and asked for, which no recorder has seen.
@@ -255,7 +256,7 @@ class CaseRunner:
     def _clean(self, step: Answered) -> Answered:
         if step.kind != "call":
             return step
-        return replace(step, arguments=self._redactor.redact(step.arguments).value)
+        return replace(step, arguments=self.redactor.redact(step.arguments).value)
 
     def _outcome(
         self, case: Case, answers: CaseAnswers, done: SessionResult
@@ -266,7 +267,7 @@ class CaseRunner:
         said: Mapping[str, str | None] = {}
         if complete and done.trajectory is not None and case.expected.invariants:
             said, reason = ask_invariants(
-                case, done.trajectory, path=self.options.path, clean=self._redactor.redact_text
+                case, done.trajectory, path=self.options.path, clean=self.redactor.redact_text
             )
         outcome = Outcome(
             trajectory=done.trajectory,

@@ -9,8 +9,10 @@ from replay.case.schema import same
 from replay.declared import relevant, shape_of
 from replay.diff.arguments import came_back
 from replay.distill.draft import Draft, draft_of
+from replay.distill.retaken import as_recorded_today
 from replay.replayer import importable
 from tracekit.errors import DistillError
+from tracekit.redact import Redactor
 from tracekit.trajectory import Trajectory
 
 
@@ -42,7 +44,7 @@ def _without_task(record: Trajectory, reference: Trajectory) -> str:
 
 
 def whole_run(
-    record: Trajectory, *, deciding: bool, model: str, script: str | None
+    record: Trajectory, *, deciding: bool, model: str, script: str | None, redactor: Redactor
 ) -> tuple[Draft, list[str]]:
     """Return the run as a draft, and what its user should know of it.
 
@@ -51,8 +53,13 @@ def whole_run(
         deciding: Whether the planner decides on a history, and is not the agent itself.
         model: ``recorded``, ``live`` or ``scripted``.
         script: ``MOD:OBJ`` of the function that answers, for ``scripted``.
+        redactor: The planner's: what it takes is taken before anything is left out.
+
+    Raises:
+        DistillError: a rule of redaction fails.
     """
     remarks: list[str] = []
+    record = as_recorded_today(record, redactor)
     chosen: Any = None
     if model == "live":
         chosen = "live"

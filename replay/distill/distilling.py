@@ -32,6 +32,7 @@ from replay.distill.provenance import Flow, flow_into
 from replay.distill.question import Wish
 from replay.distill.reducing import Progress, Reduction, reduce_draft
 from replay.distill.remembering import AnswerFile, not_any_more
+from replay.distill.retaken import as_recorded_today
 from replay.distill.sightings import Choice
 from replay.distill.sitting import Sitting, at_once, question_of, sitting
 from replay.distill.sprt import Noise
@@ -193,6 +194,7 @@ class _Work:
             deciding=failing.deciding,
             model=self.options.model,
             script=self.options.script,
+            redactor=failing.redactor,
         )
         self.remarks += remarks
         start, judge = self._judge(start, failing, fixed)
@@ -270,7 +272,7 @@ class _Work:
             self.options.wish,
             failing=failing,
             fixed=fixed,
-            reference=self.reference,
+            reference=self.reference and as_recorded_today(self.reference, failing.redactor),
             run=self._run,
             tries=RATE_TRIES if self.options.flaky else 1,
         )

@@ -63,7 +63,7 @@ def check_no_secrets(case: Case, text: str) -> None:
         places = ", ".join(f"{f.pointer or 'a comment'} ({f.kind})" for f in found[:5])
         raise DistillError(
             f"the case would hold what looks like a secret, so nothing is written: {places}",
-            hint="record the run anew with the redaction of today, or add a rule for it",
+            hint="call the case something else (--name), or add a rule of redaction for it",
         )
 
 

@@ -238,7 +238,11 @@ def _failure(
     """Return what is wrong with a run, and how big the run is."""
     check_replayable(record, deciding=failing.deciding)
     start, _ = whole_run(
-        record, deciding=failing.deciding, model=options.model, script=options.script
+        record,
+        deciding=failing.deciding,
+        model=options.model,
+        script=options.script,
+        redactor=failing.redactor,
     )
     meant = meaning_of(record, start, options.wish, failing=failing, fixed=fixed)
     result = failing.run(meant.case)
