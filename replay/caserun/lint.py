@@ -17,22 +17,23 @@ from replay.case import Case
 from replay.case.expected import CallPattern, Expected, patterns
 from replay.case.schema import holds
 from replay.case.writing import LIVE_MODEL
-from replay.caserun.secrets import secrets_in, secrets_in_comments
+from replay.caserun.secrets import secrets_in, secrets_in_comments, secrets_in_name
 from replay.declared import Declared
 
 _ITSELF = 2  # the tools of the shortest way round: the same one twice
 
 
-def lint_case(case: Case, text: str = "") -> list[str]:
+def lint_case(case: Case, text: str = "", *, file: str = "") -> list[str]:
     """Return what is wrong with a case, each in a sentence.
 
     Args:
         case: The case.
         text: Its file's text, for what its comments hold.
+        file: What that file is called.
     """
     return [
         *_first_line(case, text),
-        *_secrets(case, text),
+        *_secrets(case, text, file),
         *_names(case),
         *_tools(case),
         *_vacuous(case),
@@ -69,12 +70,14 @@ def _first_line(case: Case, text: str) -> Iterator[str]:
         yield f"it needs a live model, and its first line does not say so: {LIVE_MODEL}"
 
 
-def _secrets(case: Case, text: str) -> Iterator[str]:
+def _secrets(case: Case, text: str, file: str) -> Iterator[str]:
     found = secrets_in(case)
     for secret in found:
         yield f"{secret.pointer or '/'} holds what looks like a secret ({secret.kind}): redact it"
     if not found and (hidden := secrets_in_comments(text)):
         yield f"a comment holds what looks like a secret ({hidden[0].kind}): redact it"
+    for secret in secrets_in_name(file)[:1]:
+        yield f"the file's name holds what looks like a secret ({secret.kind}): rename it"
 
 
 def _names(case: Case) -> Iterator[str]:

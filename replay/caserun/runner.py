@@ -6,17 +6,18 @@ there. Everything runs through the same session and behind the same walls as a r
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from replay.case import Case, ModelScript
+from replay.case import Budgets, Case, ModelScript, Reason
 from replay.case.expected import patterns
 from replay.caserun.answers import CaseAnswers
 from replay.caserun.invariants import ask_invariants
-from replay.caserun.today import as_of_today
+from replay.caserun.remembering import RememberingTagger
+from replay.caserun.retaken import with_values
+from replay.caserun.today import as_of_today, left_by_redaction
 from replay.declared import Declared
 from replay.isolation import OUTSIDE, Exit
 from replay.lingering import describe_left
@@ -30,15 +31,7 @@ from replay.session import Answered, Session, SessionResult
 from replay.tape_answers import prompt_text, tools_of
 from tracekit.canonical import JsonValue
 from tracekit.errors import UsageError
-from tracekit.redact import (
-    KEY_VARIABLE,
-    KeyedTagger,
-    Redactor,
-    Tagger,
-    UnkeyedTagger,
-    key_path,
-    load_key,
-)
+from tracekit.redact import Redactor
 from tracekit.settings import redaction_rules
 from tracekit.sink import NowhereSink
 from tracekit.trajectory import Trajectory
@@ -140,7 +133,8 @@ class CaseRunner:
         self.planner_name = planner if isinstance(planner, str) else name_of(planner)
         self._isolate = isolate(planner, self.options)
         self._model: Model | None = None
-        self.redactor = Redactor(redaction_rules(), _tagger())
+        self._tagger = RememberingTagger.of_user()
+        self.redactor = Redactor(redaction_rules(), self._tagger)
         """Takes out of what the planner says what the rules of today take."""
 
     def __enter__(self) -> Self:
@@ -164,6 +158,7 @@ class CaseRunner:
 
     def run(self, case: Case) -> CaseResult:
         """Run the planner on one case, in a process of its own."""
+        self._tagger.forget()
         model = self._model_of(case)
         try:
             live = self._live_model() if model == "live" else None
@@ -227,8 +222,8 @@ class CaseRunner:
     def _judged(self, case: Case, answers: CaseAnswers, done: SessionResult) -> CaseResult:
         outcome, reason = self._outcome(case, answers, done)
         clean = self.redactor.redact_text
-        expected = as_of_today(case.expected, self._redact)
-        found = evaluate(expected, case.budgets, outcome)
+        hidden = self._hidden(case, outcome)
+        found = self._found(case, outcome)
         # They quote what the planner raised and asked for, which no recorder has seen.
         findings = tuple(
             replace(
@@ -237,8 +232,9 @@ class CaseRunner:
                 error=one.error and clean(one.error),
             )
             for one in found
+            if one.signature not in hidden
         )
-        reason = answers.unknown or reason or _keyless(case, outcome)
+        reason = answers.unknown or reason or _keyless(case, outcome) or _taken(hidden)
         verdict = _verdict(case, findings, reason, answers.given)
         verdict = replace(verdict, reasons=tuple(clean(why) for why in verdict.reasons))
         return CaseResult(
@@ -252,6 +248,33 @@ class CaseRunner:
             stopped=None if done.endless else done.stopped,
             trajectory=done.trajectory,
         )
+
+    def _found(self, case: Case, outcome: Outcome) -> tuple[OracleFinding, ...]:
+        expected = as_of_today(case.expected, self._redact)
+        if expected.evidence != case.expected.evidence and outcome.trajectory is not None:
+            shown = with_values(outcome.trajectory, self._redact)
+            outcome = replace(outcome, trajectory=shown)
+        return evaluate(expected, case.budgets, outcome)
+
+    def _hidden(self, case: Case, outcome: Outcome) -> set[Reason]:
+        """What is found only of the values as they were said, or only of the redacted ones."""
+        run = outcome.trajectory
+        said = None if run is None else with_values(run, self._tagger.as_said)
+        if said is None or said == run:
+            return set()
+        asked = left_by_redaction(case.expected, self._redact)
+        invariants: Mapping[str, str | None] = {}
+        if outcome.invariants:
+            invariants, _ = ask_invariants(
+                case, said, path=self.options.path, clean=self.redactor.redact_text
+            )
+        as_said = replace(outcome, trajectory=said, invariants=invariants)
+        both = (
+            evaluate(asked, Budgets(), as_said),
+            evaluate(as_of_today(asked, self._redact), Budgets(), outcome),
+        )
+        first, second = ({one.signature for one in found} for found in both)
+        return first ^ second
 
     def _clean(self, step: Answered) -> Answered:
         if step.kind != "call":
@@ -345,6 +368,17 @@ def _keyless(case: Case, outcome: Outcome) -> str | None:
     return None
 
 
+def _taken(hidden: Collection[Reason]) -> str | None:
+    """Say what cannot be judged since redaction took the values that it is about, if anything."""
+    if not hidden:
+        return None
+    names = ", ".join(sorted({f"expected.{one.oracle}" for one in hidden}))
+    return (
+        f"redaction took values that {names} looks at, and what it says of them is not what it "
+        "says of their placeholders"
+    )
+
+
 def _history(case: Case) -> list[JsonValue]:
     if not case.history:
         return [{"role": "user", "content": prompt_text(case.input)}]
@@ -352,13 +386,6 @@ def _history(case: Case) -> list[JsonValue]:
         {"content": said.content, **said.model_dump(mode="json", exclude_defaults=True)}
         for said in case.history
     ]
-
-
-def _tagger() -> Tagger:
-    """The user's redaction key where there is one: running a case makes none."""
-    if os.environ.get(KEY_VARIABLE) or key_path().exists():
-        return KeyedTagger(load_key())
-    return UnkeyedTagger()
 
 
 def _clock_ns(case: Case) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from replay.case import Case
+from replay.case import Case, Expected
+from replay.caserun.today import as_of_today
 from tracekit.canonical import JsonValue
 from tracekit.jsontree import pointer
 from tracekit.redact import Finding, Redactor, Rules, UnkeyedTagger, scan
@@ -19,7 +20,7 @@ Path = tuple[str | int, ...]
 _VALUES = frozenset(
     (
         *("input", "turns", "content", "identity", "arguments", "returns", "value", "equals"),
-        *("message", "contains", "excludes", "matches", "evidence"),
+        *("message", "contains", "excludes", "matches", "evidence", "pattern"),
     )
 )
 """Fields of a case that hold what was said or exchanged."""
@@ -35,18 +36,42 @@ def secrets_in(case: Case) -> list[Finding]:
     data = case.as_data()
     found = list(scan({**data, "source": _without_shapes(data.get("source"))}))
     rules = redaction_rules()
+    redactor = Redactor(rules, UnkeyedTagger())
+    found += _compared(case.expected, redactor)
     if rules != Rules():
-        redactor = Redactor(rules, UnkeyedTagger())
         for place, value in ((("name",), case.name), *_values(data, ())):
             inside = redactor.scan(value)
             found += [Finding(f"{pointer(place)}{one.pointer}", one.kind) for one in inside]
     return list({one.pointer: one for one in reversed(found)}.values())[::-1]
 
 
+def secrets_in_name(name: str) -> list[Finding]:
+    """Return the secrets in what a case or its file is called."""
+    return scan(name, rules=redaction_rules())
+
+
 def secrets_in_comments(text: str) -> list[Finding]:
     """Return the secrets in the comments of a case file."""
     comments = [line.partition("#")[2] for line in text.splitlines() if "#" in line]
     return scan("\n".join(comments), rules=redaction_rules())
+
+
+def _compared(expected: Expected, redactor: Redactor) -> Iterator[Finding]:
+    """Find secrets by the names that lead to them in what a planner says."""
+    parts = [
+        (f"/expected/arguments/{n}", Expected(arguments=(rule,)))
+        for n, rule in enumerate(expected.arguments)
+    ]
+    parts.append(("/expected/answer", Expected(answer=expected.answer)))
+    for place, part in parts:
+        inside: list[Finding] = []
+
+        def asked(value: JsonValue, inside: list[Finding] = inside) -> JsonValue:
+            inside.extend(redactor.scan(value))
+            return value
+
+        as_of_today(part, asked)
+        yield from (Finding(place, one.kind) for one in inside)
 
 
 def _without_shapes(source: JsonValue) -> JsonValue:

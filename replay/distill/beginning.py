@@ -6,10 +6,10 @@ from typing import Any
 
 from replay.case import Case, ModelScript, Reply, Source
 from replay.case.schema import same
+from replay.caserun.retaken import as_recorded_today
 from replay.declared import relevant, shape_of
 from replay.diff.arguments import came_back
 from replay.distill.draft import Draft, draft_of
-from replay.distill.retaken import as_recorded_today
 from replay.replayer import importable
 from tracekit.errors import DistillError
 from tracekit.redact import Redactor

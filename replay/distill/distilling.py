@@ -10,6 +10,7 @@ from typing import Literal
 
 from replay.case import Case, Expected
 from replay.caserun import CaseResult, CaseRunner
+from replay.caserun.retaken import as_recorded_today
 from replay.distill.beginning import check_reference, source_of, spec, whole_run
 from replay.distill.describing import comments_on, count_parts, extent_of, notes_on, with_short_ids
 from replay.distill.draft import Draft
@@ -32,7 +33,6 @@ from replay.distill.provenance import Flow, flow_into
 from replay.distill.question import Wish
 from replay.distill.reducing import Progress, Reduction, reduce_draft
 from replay.distill.remembering import AnswerFile, not_any_more
-from replay.distill.retaken import as_recorded_today
 from replay.distill.sightings import Choice
 from replay.distill.sitting import Sitting, at_once, question_of, sitting
 from replay.distill.sprt import Noise

@@ -6,12 +6,13 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
 from replay.case import SUFFIX, Case, dump_case, parse_case
-from replay.caserun.secrets import secrets_in, secrets_in_comments
+from replay.caserun.secrets import secrets_in, secrets_in_comments, secrets_in_name
 from tracekit.errors import CaseError, DistillError
 from tracekit.redact import Redactor, UnkeyedTagger, scan
 from tracekit.settings import redaction_rules
@@ -59,6 +60,7 @@ def check_no_secrets(case: Case, text: str) -> None:
         DistillError: it does; the message says where, not what.
     """
     found = secrets_in(case) or scan(text) or secrets_in_comments(text)
+    found = found or [replace(f, pointer="/name") for f in secrets_in_name(slug(case.name))]
     if found:
         places = ", ".join(f"{f.pointer or 'a comment'} ({f.kind})" for f in found[:5])
         raise DistillError(

@@ -189,12 +189,15 @@ def lint(paths: tuple[str, ...], stale: bool, as_json: bool) -> None:
     \b
         tracekit case lint cases/
     """
+    from replay.case import SUFFIX
     from replay.caserun.lint import lint_case
     from tracekit.cli.text import json_report
 
     cases, broken = _read(case_files(paths))
     found = [
-        (path, text) for path, one in cases for text in lint_case(one, path.read_text("utf-8"))
+        (path, text)
+        for path, one in cases
+        for text in lint_case(one, path.read_text("utf-8"), file=path.name.removesuffix(SUFFIX))
     ]
     if stale:
         for path, told in _outgrown(cases):

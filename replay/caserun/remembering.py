@@ -1,0 +1,88 @@
+"""What redaction took of one run of a planner, kept in memory until that run is judged.
+
+A pattern says nothing of a value that is a placeholder now. What the planner said is therefore put
+together again, and the check asked about both: where it says two things, neither counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from typing import Self
+
+from tracekit.canonical import JsonValue
+from tracekit.redact import (
+    KEY_VARIABLE,
+    KeyedTagger,
+    Tagger,
+    find_placeholders,
+    key_path,
+    load_key,
+)
+from tracekit.redact.placeholders import make_placeholder
+
+_GAPS = re.compile(r"[\s-]")
+
+
+class RememberingTagger:
+    """Give tags, and remember what they are given for.
+
+    Args:
+        keyed: Where tags come from; without it secrets are numbered, each kind by itself, so that
+            two are told apart though there is no key.
+    """
+
+    def __init__(self, keyed: Tagger | None) -> None:
+        self._keyed = keyed
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._counts: Counter[str] = Counter()
+        self._taken: dict[str, str] = {}
+
+    @classmethod
+    def of_user(cls) -> Self:
+        """Take the user's redaction key where there is one: running a case makes none."""
+        there = os.environ.get(KEY_VARIABLE) or key_path().exists()
+        return cls(KeyedTagger(load_key()) if there else None)
+
+    def tag(self, kind: str, secret: str) -> str:
+        """Return the tag of ``secret``."""
+        tag = self._number(kind, secret) if self._keyed is None else self._keyed.tag(kind, secret)
+        self._taken[_bare(make_placeholder(kind, tag, secret))] = secret
+        return tag
+
+    def _number(self, kind: str, secret: str) -> str:
+        if (kind, secret) not in self._numbers:
+            self._numbers[kind, secret] = self._counts[kind]
+            self._counts[kind] += 1
+        half = f"{self._numbers[kind, secret]:08x}"  # some placeholders hold a half of it
+        return half + half
+
+    def forget(self) -> None:
+        """Forget what was taken so far."""
+        self._taken.clear()
+
+    def as_said(self, value: JsonValue) -> JsonValue:
+        """Return a value with what was taken in its place."""
+        if isinstance(value, dict):
+            return {self._text(name): self.as_said(item) for name, item in value.items()}
+        if isinstance(value, list):
+            return [self.as_said(item) for item in value]
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, int) and not isinstance(value, bool) and str(value) in self._taken:
+            taken = self._taken[str(value)]
+            return int(taken) if taken.lstrip("-").isdecimal() else float(taken)
+        return value
+
+    def _text(self, text: str) -> str:
+        for wall in reversed(find_placeholders(text)):
+            taken = self._taken.get(_bare(text[wall.start : wall.end]))
+            if taken is not None:
+                text = f"{text[: wall.start]}{self._text(taken)}{text[wall.end :]}"
+        return text
+
+
+def _bare(placeholder: str) -> str:
+    """Card and phone numbers are spelt in many ways, and their tags are made of the digits."""
+    return _GAPS.sub("", placeholder)

@@ -1,0 +1,170 @@
+"""What a case expects beside what redaction leaves of a planner's words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replay.case import parse_case
+from replay.caserun import CaseRunner, run_case
+from replay.caserun.lint import lint_case
+from replay.distill.emission import check_no_secrets
+from tracekit.errors import DistillError
+from tracekit.trajectory import Trajectory
+
+MAIL = "bob.ross@corp.org"
+CASE = """\
+format: tracekit/case/v1
+name: x
+input: hi
+tools: [{name: send, effect: write}]
+observations: [{id: send, tool: send, returns: sent}]
+expected: %s
+"""
+
+
+def planner(answer: Any, to: str = MAIL) -> Any:
+    def decide(history: list[Any], tools: list[Any]) -> Any:
+        if len(history) == 1:
+            return {"calls": [{"tool": "send", "arguments": {"to": to}}]}
+        return {"answer": answer}
+
+    return decide
+
+
+def verdict(expected: str, answer: Any = f"It is {MAIL}, INC-4711.", to: str = MAIL) -> str:
+    return run_case(parse_case(CASE % expected), planner(answer, to)).verdict.kind
+
+
+def on_mail(run: Trajectory) -> str | None:
+    """An invariant."""
+    bad = [c for c in run.calls if "corp.org" in str(c.arguments)]
+    return "it wrote to corp.org" if bad else None
+
+
+def on_calls(run: Trajectory) -> str | None:
+    """An invariant that looks at no value."""
+    return None if len(run.calls) == 1 else "one call"
+
+
+@pytest.fixture(params=["key", "no key"])
+def _keys(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "no key":
+        monkeypatch.delenv("TRACEKIT_REDACTION_KEY")
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("_keys")
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        (f"answer: {{excludes: [{MAIL}]}}", "fail"),
+        ("answer: {excludes: [eve@corp.org]}", "pass"),
+        (f"answer: {{contains: [{MAIL}]}}", "pass"),
+        ("answer: {contains: [eve@corp.org]}", "fail"),
+        ("answer: {contains: [It is], excludes: [refund], matches: [^It]}", "pass"),
+        ("answer: {excludes: ['@corp.org']}", "inconclusive"),
+        ("answer: {contains: ['@corp.org']}", "inconclusive"),
+        ("answer: {matches: ['bob\\.ross']}", "inconclusive"),
+        ("answer: {matches: ['INC-']}", "inconclusive"),
+        ("answer: {matches: [refund]}", "fail"),
+        (f"arguments: [{{tool: send, pointer: /to, equals: {MAIL}}}]", "pass"),
+        ("arguments: [{tool: send, pointer: /to, equals: eve@corp.org}]", "fail"),
+        (f"arguments: [{{tool: send, pointer: /to, schema: {{const: {MAIL}}}}}]", "pass"),
+        ("arguments: [{tool: send, pointer: /to, schema: {enum: [eve@corp.org]}}]", "fail"),
+        (
+            f"arguments: [{{tool: send, schema: {{properties: {{to: {{enum: [{MAIL}]}}}}}}}}]",
+            "pass",
+        ),
+        (
+            "arguments: [{tool: send, pointer: /to, schema: {pattern: corp}}]",
+            "inconclusive",
+        ),
+        ("arguments: [{tool: send, pointer: /to, schema: {type: integer}}]", "fail"),
+        (f"invariants: ['{__name__}:on_mail']", "inconclusive"),
+        (f"invariants: ['{__name__}:on_calls']", "pass"),
+        (f"{{invariants: ['{__name__}:on_mail'], forbidden_tools: [send]}}", "fail"),
+    ],
+)
+def test_what_a_case_names_is_found_in_redacted_words_or_is_not_judged(
+    monkeypatch: pytest.MonkeyPatch, expected: str, said: str
+) -> None:
+    monkeypatch.setenv("TRACEKIT_REDACT", r"re:INC-\d+")
+    assert verdict(expected if expected.startswith("{") else f"{{{expected}}}") == said
+
+
+def test_two_secrets_are_told_apart_without_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRACEKIT_REDACTION_KEY")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    rule = "{arguments: [{tool: send, pointer: /to, equals: %s}]}"
+    answer = f"It is {MAIL}."
+    assert verdict(rule % "eve@corp.org", answer, to="eve@corp.org") == "pass"
+    assert verdict(rule % MAIL, answer, to="eve@corp.org") == "fail"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_judged_is_told_without_what_was_taken() -> None:
+    result = run_case(parse_case(CASE % "{answer: {matches: ['bob\\.ross']}}"), planner(MAIL))
+    assert result.findings == ()
+    assert result.verdict.reasons == (
+        "redaction took values that expected.answer looks at, and what it says of them is not what"
+        " it says of their placeholders",
+    )
+    assert MAIL not in str(result.as_dict())
+
+
+def test_a_placeholder_that_the_case_gives_is_a_value_like_another() -> None:
+    mail = "redacted-c4ff2c36a0ce2790@example.com"
+    text = CASE.replace("returns: sent", f"returns: {mail}") % "{answer: {matches: ['^redacted-']}}"
+    assert run_case(parse_case(text), planner(mail)).verdict.kind == "pass"
+
+
+def test_an_id_that_redaction_takes_is_evidence_like_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = CASE.replace("returns: sent", "returns: {id: INC-4711}") % "{evidence: [%s]}"
+    monkeypatch.setenv("TRACEKIT_REDACT", r"re:INC-\d+")
+    with CaseRunner(planner("As INC-4711 says.")) as runner:
+        assert runner.run(parse_case(text % "INC-4711")).verdict.kind == "pass"
+        assert runner.run(parse_case(text % "INC-4712")).verdict.kind == "fail"
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected", "place"),
+    [
+        ("customer", "arguments: [{tool: send, pointer: /customer, equals: Emma}]", "arguments/0"),
+        ("$.a[1]", "arguments: [{tool: send, pointer: /a/1, equals: Emma}]", "arguments/0"),
+        (
+            "$.customer",
+            "arguments: [{tool: send, schema: {properties: {customer: {const: Emma}}}}]",
+            "arguments/0",
+        ),
+        ("customer", "answer: {schema: {properties: {customer: {enum: [Emma]}}}}", "answer"),
+        ("re:Emma", "evidence: [Emma-1]", "evidence/0"),
+        ("re:Emma", "answer: {schema: {properties: {a: {pattern: Emma}}}}", "answer/schema"),
+    ],
+)
+def test_a_secret_in_what_is_expected_is_looked_for_where_it_would_stand(
+    monkeypatch: pytest.MonkeyPatch, rule: str, expected: str, place: str
+) -> None:
+    case = parse_case(CASE % f"{{{expected}, required_tools: [send]}}")
+    assert lint_case(case) == []
+    monkeypatch.setenv("TRACEKIT_REDACT", rule)
+    (found,) = lint_case(case)
+    assert found.startswith(f"/expected/{place}")
+    with pytest.raises(DistillError, match=f"/expected/{place}"):
+        check_no_secrets(case, "# fine")
+
+
+def test_a_secret_in_the_name_of_a_file_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = parse_case(CASE % "{required_tools: [send]}")
+    monkeypatch.setenv("TRACEKIT_REDACT", r"re:INC-\d+")
+    assert lint_case(case, file="star") == []
+    (found,) = lint_case(case, file="INC-4711-star")
+    assert found.startswith("the file's name holds what looks like a secret")
+    with pytest.raises(DistillError, match="/name"):
+        check_no_secrets(case.model_copy(update={"name": "INC-4711"}), "#")
