@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from replay.errortext import text_of
 from tracekit import conditions, guard
 from tracekit.canonical import Encoded, JsonValue, Stream, copy_json, decode, encode
-from tracekit.errors import NotRecorded, NotReplayable, RecordedError, WriteBlocked
+from tracekit.errors import (
+    NotRecorded,
+    NotReplayable,
+    PlannerSignatureError,
+    RecordedError,
+    WriteBlocked,
+)
 from tracekit.events import Blob, Fact
 
 if TYPE_CHECKING:
@@ -168,10 +174,15 @@ class PipeAnswerer:
         assert self._script is not None
         try:
             given = self._script.reply(question.arguments)
-        except ScriptOver as over:
+        except (ScriptOver, PlannerSignatureError) as over:
             self.halt(str(over))
-        except Exception as error:  # noqa: BLE001  # a scripted fault is the model's answer
-            return guard.Raised(error, fields), None
+        except Exception as error:  # noqa: BLE001  # the script is broken, whatever it raised
+            self.halt(
+                f"the script failed with {type(error).__name__}: {text_of(error)} "
+                "(an exception that the planner is to meet is returned, not raised)"
+            )
+        if isinstance(given.value, BaseException):
+            return guard.Raised(given.value, fields), None
         return guard.Served(given.value, fields), given.fault
 
     def _propose(self, question: guard.Question) -> None:

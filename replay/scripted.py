@@ -71,6 +71,7 @@ class Given:
     """What a script says to one request."""
 
     value: Any = None
+    """A reply, or the exception that the planner is to meet instead."""
     fault: Fault | None = None
 
 
@@ -163,8 +164,6 @@ def unknown_tool(name: str = UNKNOWN_TOOL, reply: Reply = "") -> Given:
 
 
 def _given(reply: Reply, request: Request) -> Given:
-    if isinstance(reply, BaseException):
-        raise reply
     if isinstance(reply, Given):
         inner = _given(reply.value, request)
         return Given(inner.value, reply.fault)

@@ -374,7 +374,7 @@ class _Work:
         green = passing_script(seen, found)
         scripts = [script_of(seen), green if right is None else script_of(right)]
         known = check_it_means_something(
-            case, self.options.replay, green=None if right else green, scripts=scripts
+            seen, self.options.replay, green=None if right else green, scripts=scripts
         )
         self.remarks += [known] if known else []
         if right is None:

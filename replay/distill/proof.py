@@ -19,12 +19,12 @@ _IDLE: Script = (ScriptedDecision(message="hi"),)
 
 
 def check_it_means_something(
-    case: Case, options: ReplayOptions, *, green: Script | None, scripts: Sequence[Script]
+    ran: CaseResult, options: ReplayOptions, *, green: Script | None, scripts: Sequence[Script]
 ) -> str | None:
     """Show that the case can be passed, and not by doing nothing or by stopping early.
 
     Args:
-        case: The case.
+        ran: A run of the case, by a planner whose code may say more of its tools.
         options: How planners are run.
         green: What is to pass; None where a planner was seen to.
         scripts: What real planners did, whose first calls do not suffice.
@@ -43,7 +43,7 @@ def check_it_means_something(
     with CaseRunner(stand_in, options=replace(options, isolation=None)) as runner:
 
         def seen(script: Script) -> CaseResult:
-            return runner.run(case.model_copy(update={"script": script}))
+            return runner.run(_declaring(ran, script))
 
         if green is not None and not (passing := seen(green)).passed:
             raise DistillError(
@@ -57,7 +57,7 @@ def check_it_means_something(
                     f"the case would be vacuous: a planner that {what} passes it",
                     hint="say what a planner must do: --require TOOL, --answer-contains TEXT",
                 )
-        return _idle_remark(case) if seen(_IDLE).passed else None
+        return _idle_remark(ran.case) if seen(_IDLE).passed else None
 
 
 def _idle_remark(case: Case) -> str:
@@ -78,6 +78,18 @@ def _doing_little(scripts: Sequence[Script]) -> list[tuple[Script, str]]:
 def _first_call(script: Script) -> Script:
     calls = [call for decision in script for call in decision.calls]
     return (ScriptedDecision(calls=tuple(calls[:1])),) if calls else ()
+
+
+def _declaring(ran: CaseResult, script: Script) -> Case:
+    """The case that was run, for a stand-in: with the tools as the planner's code declares them.
+
+    Its own code declares none, and without them nobody knows which argument of a call is its key.
+    """
+    tools = {tool.name: tool for tool in ran.case.tools}
+    for call in ran.trajectory.calls if ran.trajectory else ():
+        if call.contract is not None:
+            tools.setdefault(call.contract.name, call.contract)
+    return ran.case.model_copy(update={"tools": tuple(tools.values()), "script": script})
 
 
 def script_of(seen: CaseResult) -> Script:

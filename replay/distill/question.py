@@ -138,12 +138,20 @@ def _shown_by(
     ends = [c for c in found if c.oracle != "forbidden_tools" and c.name not in also]
     only = _first_added((*_apart(failing, fixed, None, writes), *ends))
     if not only:
+        _check_judged(failing, fixed)
         raise DistillError(
             f"on the whole run {failing.planner} and {fixed.planner} make the same writes, so it "
             "is not known what is wrong",
             hint=_SAY,
         )
     return only
+
+
+def _check_judged(*results: CaseResult) -> None:
+    """Refuse runs that did not come to their end: what they did not do tells nothing."""
+    for one in results:
+        if one.verdict.kind == "inconclusive":
+            raise DistillError(f"{one.planner} cannot be judged on the whole run: {did(one)}")
 
 
 def _differs(
@@ -153,6 +161,7 @@ def _differs(
     ends = [c for c in found if c.oracle in ENDINGS]
     only = _first_added((*_apart(failing, None, reference, writes), *ends))
     if not only:
+        _check_judged(failing)
         raise DistillError(
             f"{failing.planner} makes the same writes as run {reference.run_id}, so it is not "
             "known what is wrong",
