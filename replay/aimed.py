@@ -121,7 +121,7 @@ def check_names(policies: Policies, bindings: Bindings, known: Collection[str]) 
         raise UsageError(
             f"{option} names the tool {tool!r}, which neither the run has nor the planner declares "
             "or calls",
-            hint=_nearest(tool, {*known, *(groups if option == "--unmatched" else ())}),
+            hint=nearest(tool, {*known, *(groups if option == "--unmatched" else ())}),
         )
 
 
@@ -136,11 +136,12 @@ def check_fault_names(faults: Iterable[PlacedFault], known: Collection[str]) -> 
             raise UsageError(
                 f"--fault {placed}: {placed.name!r} is no tool or model that the run has, or that "
                 "the planner declares or calls",
-                hint=_nearest(placed.name, known),
+                hint=nearest(placed.name, known),
             )
 
 
-def _nearest(name: str, known: Collection[str]) -> str | None:
+def nearest(name: str, known: Collection[str]) -> str | None:
+    """Say which known name is most alike; where none is, which there are."""
     others = sorted({*known} - {""})
     like = process.extractOne(name, others, scorer=fuzz.ratio, score_cutoff=_ALIKE)
     if like:

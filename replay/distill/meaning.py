@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from replay.aimed import known_tools, nearest
 from replay.case import Case, Expected
 from replay.caserun import CaseResult, CaseRunner
 from replay.distill import question
@@ -59,7 +60,7 @@ def meaning_of(
         tries: How often the one that fails is run until it does.
 
     Raises:
-        DistillError: nothing is seen, or several things, and none was chosen.
+        DistillError: nothing, or several things and none was chosen; or a tool is not known.
     """
     asked = question.asked(start.case, wish)
     right = None if fixed is None else _run(fixed, asked, run)
@@ -73,8 +74,31 @@ def meaning_of(
                 raise
         else:
             break
+    _check_tools(wish, (record, reference), (seen, right), (failing, fixed))
     expected = question.strengthened(choice.expected, seen, right, offending=choice.key)
     return Meaning(start.but(budgets=choice.budgets), choice, tuple(others), expected, right)
+
+
+def _check_tools(
+    wish: Wish,
+    recorded: Iterable[Trajectory | None],
+    seen: Iterable[CaseResult | None],
+    planners: Iterable[CaseRunner | None],
+) -> None:
+    """Refuse tools that no run has, and no planner declares or calls."""
+    known: set[str] = set()
+    for run in filter(None, (*recorded, *(one.trajectory for one in seen if one))):
+        known = known_tools(run.tools, (call.tool for call in run.calls), {"tools": known})
+    if known.issuperset(wish.tools):
+        return
+    known.update(*(planner.declared.tools for planner in planners if planner))
+    for tool in wish.tools:
+        if tool not in known:
+            raise DistillError(
+                f"there is no tool {tool!r}: neither the run has it nor the planner declares or "
+                "calls it",
+                hint=nearest(tool, known),
+            )
 
 
 def _run(runner: CaseRunner, case: Case, run: Run) -> CaseResult:

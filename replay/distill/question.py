@@ -19,6 +19,7 @@ FORMS = (
     "forbid:TOOL, require:TOOL, often:TOOL, key:TOOL, repeat:TOOL, idle:TOOL, answer:TEXT, "
     "error:CLASS, wall:KIND, loop"
 )
+_OF_TOOLS = ("forbid", "require", "often", "key", "repeat", "idle")
 _SAY = (
     "say what it must not or must do: --forbid TOOL, --require TOOL, --answer-contains TEXT, "
     "--expect FILE"
@@ -44,6 +45,15 @@ class Wish:
     def says_something(self) -> bool:
         """Whether the failure is chosen."""
         return bool(self.forbid or self.require or self.answer_contains or self.failing)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that are named."""
+        if self.oracles is not None:  # the names of failures are the oracles' then
+            return ()
+        named = [name.partition(":") for name in self.failing]
+        named_by = (tool for kind, _, tool in named if kind in _OF_TOOLS and tool)
+        return (*self.forbid, *self.require, *named_by)
 
 
 def asked(case: Case, wish: Wish) -> Case:

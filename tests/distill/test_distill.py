@@ -361,6 +361,7 @@ def test_an_error_of_the_planner_is_distilled_to_what_raises_it() -> None:
 def test_a_missing_call_can_be_what_is_wrong() -> None:
     failing, _ = planners()
     run = attacked()
+    run = replace(run, tools=(*run.tools, contract("report.send", "write")))
     case = distilled(run, failing, wish=Wish(require=("report.send",))).case
     assert str(case.reason) == "required tools report.send never called"
     assert [c.tool for d in case.passes for c in d.calls][-1] == "report.send"

@@ -111,6 +111,17 @@ def test_a_file_of_oracles_that_says_nothing_is_refused(
         oracles(tmp_path, text)
 
 
+@pytest.mark.parametrize(
+    "wish",
+    [Wish(require=("mail.lst",)), Wish(forbid=("mail.lst",)), Wish(failing=("idle:mail.lst",))],
+)
+def test_a_tool_that_neither_the_run_has_nor_the_planner_is_no_failure(wish: Wish) -> None:
+    failing, _ = planners()
+    with pytest.raises(DistillError, match=r"no tool 'mail\.lst'") as caught:
+        distilled(attacked(), failing, wish=wish)
+    assert caught.value.hint == "the nearest is mail.list"
+
+
 # --- a run that went right ------------------------------------------------------------------------
 
 
