@@ -69,11 +69,10 @@ def meaning_of(
         writes = start.writes | _new_writes(record, seen)
         try:
             choice, *others = question.choose(wish, seen, right, writes=writes, reference=reference)
+            break
         except DistillError:
             if not left:
                 raise
-        else:
-            break
     _check_tools(wish, (record, reference), (seen, right), (failing, fixed))
     expected = question.strengthened(choice.expected, seen, right, offending=choice.key)
     return Meaning(start.but(budgets=choice.budgets), choice, tuple(others), expected, right)
