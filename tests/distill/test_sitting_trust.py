@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,15 @@ def test_asked_twice_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not list(tmp_path.iterdir())
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python's own handler: a shell has what it begins in its background ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ended_before_there_is_a_case_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int
