@@ -18,6 +18,7 @@ from replay.case.expected import CallPattern, Expected, patterns
 from replay.case.schema import holds
 from replay.case.writing import LIVE_MODEL
 from replay.caserun.secrets import secrets_in, secrets_in_comments, secrets_in_name
+from replay.caserun.slowness import may_hang
 from replay.declared import Declared
 
 _ITSELF = 2  # the tools of the shortest way round: the same one twice
@@ -38,6 +39,7 @@ def lint_case(case: Case, text: str = "", *, file: str = "") -> list[str]:
         *_tools(case),
         *_vacuous(case),
         *_contradictions(case),
+        *_slow(case),
     ]
 
 
@@ -163,6 +165,15 @@ def _vacuous(case: Case) -> Iterator[str]:
             "a planner that does nothing would pass: name in expected.consumed the observations"
             " that it must have been given, or require an answer or a tool"
         )
+
+
+def _slow(case: Case) -> Iterator[str]:
+    for pattern in case.expected.answer.matches if case.expected.answer else ():
+        if may_hang(pattern):
+            yield (
+                f"expected.answer.matches has {pattern!r}, which repeats a repetition: where an "
+                "answer does not fit, looking for it may take for ever"
+            )
 
 
 def _contradictions(case: Case) -> Iterator[str]:

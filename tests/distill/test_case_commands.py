@@ -168,6 +168,12 @@ def test_lint_finds_nothing_in_a_good_case(cases: Path) -> None:
             "expected.forbidden_tools names stra, which the planner is not offered",
         ),
         (
+            "answer: {required: true}",
+            "answer: {matches: ['^(a+)+$']}",
+            "expected.answer.matches has '^(a+)+$', which repeats a repetition: where an answer does"
+            " not fit, looking for it may take for ever",
+        ),
+        (
             "  answer: {required: true}\n  consumed: [o1]\n",
             "",
             "a planner that does nothing would pass: name in expected.consumed the observations"
