@@ -15,6 +15,8 @@ from replay.replayer import ReplayOptions
 
 Test = Callable[..., Any]
 _ANY_NUMBER = inspect.Parameter.VAR_POSITIONAL
+_BY_NAME = inspect.Parameter.KEYWORD_ONLY
+_RESULT = "result"
 _STRANGE: tuple[tuple[Callable[[object], bool], str], ...] = (
     (inspect.isclass, "a class"),
     (lambda test: isinstance(test, staticmethod | classmethod), "a static or class method"),
@@ -39,7 +41,8 @@ def on_case(
     """Run a case before a test, and give the test what it came to.
 
     The test fails where the case is not passed, also where that is inconclusive. What it asserts of
-    the ``CaseResult``, its first argument (after ``self``), comes on top; the others are fixtures.
+    the ``CaseResult`` comes on top: that is its argument ``result``, or its first one (after
+    ``self``) where none is called so; the others are fixtures.
 
     Args:
         path: The case file.
@@ -63,17 +66,17 @@ def on_case(
 
 def _decorated(test: Test, case_result: Callable[[], CaseResult]) -> Test:
     before = _before_result(test)
+    named = _parameters(test)
+    taken = named[0] if named[0].kind is _ANY_NUMBER else named[before]
 
     @functools.wraps(test)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if len(args) < before or taken.kind is _BY_NAME:  # pytest gives fixtures by their names
+            return test(*args, **kwargs, **{taken.name: case_result()})
         return test(*args[:before], case_result(), *args[before:], **kwargs)
 
     # pytest asks for a fixture by the name of each parameter that it sees
-    shown = [
-        one
-        for place, one in enumerate(_parameters(test))
-        if place != before or one.kind is _ANY_NUMBER
-    ]
+    shown = [one for one in named if one is not taken or one.kind is _ANY_NUMBER]
     vars(wrapper)["__signature__"] = inspect.Signature(shown)
     del vars(wrapper)["__wrapped__"]
     return wrapper
@@ -84,7 +87,9 @@ def _parameters(test: Test) -> list[inspect.Parameter]:
 
 
 def _before_result(test: Test) -> int:
-    """How many arguments come before the result: ``self`` where the test stands in a class.
+    """How many arguments come before the result.
+
+    Where none is called so it is the first, after ``self`` where the test stands in a class.
 
     Raises:
         TypeError: it is nothing that could be given a result.
@@ -95,11 +100,14 @@ def _before_result(test: Test) -> int:
                 f"{getattr(test, '__name__', test)} is {what}: a case is run before a plain "
                 "function or method; in this one, run it with replay.run_case"
             )
+    named = _parameters(test)
+    for place, one in enumerate(named):
+        if one.name == _RESULT and one.kind not in (_ANY_NUMBER, inspect.Parameter.VAR_KEYWORD):
+            return place
     parent = test.__qualname__.rpartition(".")[0]
     before = 1 if parent and not parent.endswith("<locals>") else 0
-    named = _parameters(test)
     many = bool(named) and named[0].kind is _ANY_NUMBER
-    if not many and (len(named) <= before or named[before].kind is inspect.Parameter.KEYWORD_ONLY):
+    if not many and (len(named) <= before or named[before].kind is _BY_NAME):
         raise TypeError(f"{test.__name__} takes no result as its first argument")
     return before
 

@@ -170,8 +170,8 @@ def test_lint_finds_nothing_in_a_good_case(cases: Path) -> None:
         (
             "answer: {required: true}",
             "answer: {matches: ['^(a+)+$']}",
-            "expected.answer.matches has '^(a+)+$', which repeats a repetition: where an answer does"
-            " not fit, looking for it may take for ever",
+            "expected.answer.matches has '^(a+)+$', which repeats a repetition: where an answer"
+            " does not fit, looking for it may take for ever",
         ),
         (
             "  answer: {required: true}\n  consumed: [o1]\n",

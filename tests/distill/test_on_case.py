@@ -51,6 +51,11 @@ class TestOfAClass:
     def test_in_a_class(self, result, seven):
         assert result.passed and seven == 7 and isinstance(self, TestOfAClass)
 
+    @pytest.mark.parametrize("number", [7])
+    @replay.on_case(CASE, planner="planners:careful")
+    def test_after_fixtures_of_a_class(self, number, seven, result):
+        assert result.passed and number == seven and isinstance(self, TestOfAClass)
+
     @replay.on_case(CASE, planner="planners:careful")
     def test_any_number(*args):
         assert [type(one).__name__ for one in args] == ["TestOfAClass", "CaseResult"]
@@ -60,6 +65,16 @@ class TestCase(unittest.TestCase):
     @replay.on_case(CASE, planner="planners:careful")
     def test_of_unittest(self, result):
         self.assertTrue(result.passed)
+
+
+@replay.on_case(CASE, planner="planners:careful")
+def test_after_a_fixture(seven, result):
+    assert result.passed and seven == 7
+
+
+@replay.on_case(CASE, planner="planners:careful")
+def test_by_its_name(seven, *, result):
+    assert result.passed and seven == 7
 
 
 @replay.on_case(CASE, planner="planners:careful")
@@ -80,7 +95,7 @@ def test_a_decorated_test_runs_its_case_first(planners: Path) -> None:
         text=True,
         check=False,
     )
-    assert "4 passed" in done.stdout
+    assert "7 passed" in done.stdout
     assert "3 failed" in done.stdout, done.stdout
     assert "never reached" not in done.stdout.replace(TESTS, "").split("short test summary")[1]
     assert "which is forbidden" in done.stdout
