@@ -334,7 +334,7 @@ def _ending(done: SessionResult) -> tuple[Raised | None, bool, str | None]:
     if not error:
         return None, False, describe_left(done.left) if done.left else None
     if error["own"] or error["type"] == NOT_REPLAYABLE:
-        return None, False, error["message"]
+        return None, False, "; ".join(map(str.strip, error["message"].splitlines()))
     if error["type"] == NOT_RECORDED:
         return None, False, f"the planner cannot go on without an answer: {error['message']}"
     return Raised(error["type"], error["message"], error.get("place")), False, None

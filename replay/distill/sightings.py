@@ -15,7 +15,7 @@ from replay.case.expected import KeyUse
 from replay.case.schema import same
 from replay.caserun import CaseResult
 from replay.oracles import OracleFinding
-from replay.oracles.keys import Keys, describe_use
+from replay.oracles.keys import Keys
 from tracekit.canonical import JsonValue, json_text
 from tracekit.trajectory import Call
 
@@ -84,13 +84,13 @@ def told_apart(
     wrong, well = _writes(made, writes, keys), _writes(right, writes, keys)
     for one, pattern in _alone(wrong, well):
         what = (
-            f"only {failing.planner} proposes {written(one.call)}{describe_use(one.use)}, "
-            f"in decision {one.call.decision}"
+            f"only {failing.planner} proposes {written(one.call)}{_keyed(one.call, one.use, keys)}"
+            f", in decision {one.call.decision}"
         )
         yield _forbidden(pattern, what)
     yield from _more_often(wrong, well, right_name=right_name)
     for one, pattern in _alone(well, wrong):
-        what = f"only {right_name} calls {written(one.call)}{describe_use(one.use)}"
+        what = f"only {right_name} calls {written(one.call)}{_keyed(one.call, one.use, keys)}"
         expected = Expected(required_tools=(pattern,))
         tool = one.call.tool
         yield Choice(f"require:{tool}", what, expected, "required_tools", tool, lacking=one.call)
@@ -146,6 +146,10 @@ def _alone(
             yield one, CallPattern(tool=tool, key=one.use)
         else:
             yield one, CallPattern(tool=tool, arguments=_distinct(one, alike), key=one.use)
+
+
+def _keyed(call: Call, use: KeyUse | None, keys: Keys) -> str:
+    return keys.describe(use, call.tool, call.arguments)
 
 
 def _distinct(one: _Write, others: Sequence[_Write]) -> dict[str, JsonValue]:
@@ -209,7 +213,7 @@ def _rekeyed(failing: CaseResult) -> Iterator[Choice]:
         this = keys.same_call(call)
         if call.tool not in told and (use == "taken" or (use == "another" and this in failed)):
             told.add(call.tool)
-            what = f"made{describe_use(use)}: {written(call)} in decision {call.decision}"
+            what = f"made{_keyed(call, use, keys)}: {written(call)} in decision {call.decision}"
             pattern = CallPattern(tool=call.tool, key=use)
             yield replace(_forbidden(pattern, what), name=f"key:{call.tool}")
         if call.observation.is_error:

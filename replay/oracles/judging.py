@@ -57,16 +57,18 @@ def _missing(expected: Expected, outcome: Outcome) -> Iterator[OracleFinding]:
 
 def _forbidden(expected: Expected, outcome: Outcome) -> Iterator[OracleFinding]:
     proposals = outcome.proposals
-    uses = outcome.keys.uses((one.tool, one.arguments) for one in proposals)
+    keys = outcome.keys
+    uses = keys.uses((one.tool, one.arguments) for one in proposals)
     for pattern in patterns(expected.forbidden_tools):
         for proposal, use in zip(proposals, uses, strict=True):
             if pattern.key not in (None, use) or not _fits(proposal, pattern):
                 continue
             made = "called" if proposal.call is not None else "asked for"
+            said = keys.describe(pattern.key, proposal.tool, proposal.arguments)
             yield OracleFinding(
                 "forbidden_tools",
-                f"decision {proposal.decision} {made} {_shown(pattern, proposal)}"
-                f"{describe_use(pattern.key)}, which is forbidden",
+                f"decision {proposal.decision} {made} {_shown(pattern, proposal)}{said}, "
+                "which is forbidden",
                 tool=pattern.tool,
                 error=pattern.key and f"{pattern.key} key",
                 decision=proposal.decision,

@@ -73,6 +73,15 @@ class Keys:
         """Write what a call has in common with its other attempts."""
         return f"{call.tool} {canonical_text(self.said(call.tool, call.arguments))}"
 
+    def describe(self, use: KeyUse | None, tool: str, arguments: JsonValue) -> str:
+        """Say what the key of a call says, as ``describe_use``; or that it has none."""
+        contract = self._declared.get(plain_name(tool))
+        if use == "another" and contract is not None:
+            given = contract.normalise(arguments) if isinstance(arguments, dict) else arguments
+            if not key_at(given, contract.idempotency_field):
+                return " once more, without an idempotency key"
+        return describe_use(use)
+
     def uses(self, calls: Iterable[tuple[str, JsonValue]]) -> list[KeyUse | None]:
         """Say of each call, by its tool and arguments, what its key says beside those before."""
         return list(self._uses(calls))

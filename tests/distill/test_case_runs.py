@@ -269,6 +269,7 @@ def test_an_agent_that_does_not_take_the_input_proves_nothing() -> None:
     kind, reasons = told(run("patient", case(READS, input="{file: a}")))
     assert kind == "inconclusive"
     assert reasons[0].startswith("the planner cannot be called with the run's input")
+    assert "; the run was given file; the planner takes " in reasons[0]
 
 
 def test_a_delay_moves_the_planners_clock_and_counts_as_time() -> None:

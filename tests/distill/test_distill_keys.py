@@ -174,6 +174,19 @@ def test_a_case_that_a_person_writes_says_what_keys_have_to_be() -> None:
     assert seen(case, payer(*RETRY)).passed
 
 
+def test_a_second_payment_without_a_key_is_said_to_have_none() -> None:
+    def forgetful(history: list[Any], tools: list[Any], script: list[Any]) -> Any:
+        action = payer(*TWICE)(history, tools, script)
+        for wanted in action.get("calls", ()):
+            if wanted["arguments"].get("key") == "k2":
+                del wanted["arguments"]["key"]
+        return action
+
+    (found,) = seen(parse_case(CASE), forgetful).findings
+    assert found.text.endswith("once more, without an idempotency key, which is forbidden")
+    assert str(found.signature) == "forbidden tools bank.pay another key"
+
+
 def test_another_key_makes_no_other_call_of_one_that_failed() -> None:
     text = CASE.replace("  forbidden_tools: [{tool: bank.pay, key: another}]\n", "")
     never = parse_case(text.replace("no_repeat: 1", "no_repeat: true"))
