@@ -65,10 +65,6 @@ def label_moves(rows: Rows, left: Sequence[Step], right: Sequence[Step]) -> list
     return matches
 
 
-def _key(step: Step) -> tuple[bool, str, str]:
-    return step.call is not None, step.name, step.arguments_text
-
-
 def _exchanged(
     changed: Sequence[_Pair],
     missing: Iterable[int],
@@ -79,10 +75,10 @@ def _exchanged(
     """Name the changed pairs whose both halves have an equal elsewhere."""
     pool = set(changed)
     while True:
-        here = Counter(_key(left[one]) for one in (*missing, *(one for one, _ in pool)))
-        there = Counter(_key(right[two]) for two in (*added, *(two for _, two in pool)))
+        here = Counter(left[one].action for one in (*missing, *(one for one, _ in pool)))
+        there = Counter(right[two].action for two in (*added, *(two for _, two in pool)))
         stays = {
-            (one, two) for one, two in pool if there[_key(left[one])] and here[_key(right[two])]
+            (one, two) for one, two in pool if there[left[one].action] and here[right[two].action]
         }
         if stays == pool:
             return pool
@@ -96,14 +92,14 @@ def _pair_again(
     pairs: list[_Pair] = []
     taken: set[int] = set()
     for exact in (True, False):
-        waiting: dict[tuple[str | bool, ...], list[int]] = {}
+        waiting: dict[str, list[int]] = {}
         for two in sorted(added, reverse=True):
             if two not in taken:
-                key: tuple[str | bool, ...] = (right[two].letter,) if exact else _key(right[two])
+                key = right[two].letter if exact else right[two].action
                 waiting.setdefault(key, []).append(two)
         done = {one for one, _ in pairs}
         for one in sorted(missing):
-            key = (left[one].letter,) if exact else _key(left[one])
+            key = left[one].letter if exact else left[one].action
             if one not in done and waiting.get(key):
                 pairs.append((one, waiting[key].pop()))
         taken = {two for _, two in pairs}

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -100,18 +101,17 @@ def _as_recorded(
 
 
 def _may_be_better(rows: Rows, left: Sequence[Step], right: Sequence[Step]) -> bool:
-    """Whether more lines differ than would have to, going by the letters alone."""
-    waiting = Counter([step.letter for step in left])
-    common = 0
-    for step in right:
-        if waiting.get(step.letter):
-            waiting[step.letter] -= 1
-            common += 1
-    least = max(len(left), len(right)) - common
-    unequal = sum(
-        one is None or two is None or left[one].letter != right[two].letter
-        for one, two in rows.pairs
+    """Whether more lines differ than would have to, or more that did something else."""
+    return any(
+        _excess(rows, [key(step) for step in left], [key(step) for step in right])
+        for key in (attrgetter("letter"), attrgetter("action"))
     )
+
+
+def _excess(rows: Rows, left: Sequence[str], right: Sequence[str]) -> bool:
+    """Whether more lines are unequal than there have to be, going by what steps have in common."""
+    least = max(len(left), len(right)) - (Counter(left) & Counter(right)).total()
+    unequal = sum(one is None or two is None or left[one] != right[two] for one, two in rows.pairs)
     return unequal > least
 
 

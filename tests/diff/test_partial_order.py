@@ -114,6 +114,18 @@ def test_a_change_between_independent_reads_stays_one_change() -> None:
         assert kinds(compare(run(A, B, C), run(*row))) == [("changed_arguments", "b")]
 
 
+def test_two_reads_that_came_back_with_something_else_are_no_move() -> None:
+    left = run(read("find", {"who": "ann"}, "acct-771"), read("find", {"id": "acct-771"}, "7 EUR"))
+    first, second = (
+        read("find", {"who": "ann"}, "nobody"),
+        read("find", {"id": "acct-771"}, "8 EUR"),
+    )
+    for row in ([first, second], [second, first]):
+        found = compare(left, run(*row))
+        assert kinds(found) == [("changed_observation", "find")] * 2
+        assert found.distance == 0.8
+
+
 def test_a_write_among_reordered_reads_is_one_addition() -> None:
     reads = [read(f"r{n}", {"n": n}, n) for n in range(5)]
     found = compare(run(*reads), run(reads[4], reads[3], W, *reads[:3]))
