@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from replay.matching.renaming import is_default, moves_of, rename_arguments
 from replay.matching.values import ArgumentMap, AskedCall
 from replay.tape import Tape
-from tracekit import jsontree
-from tracekit.canonical import JsonValue, canonical_bytes
+from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
-from tracekit.errors import PointerNotFound
 
 Arguments = dict[str, JsonValue]
 
@@ -28,6 +27,8 @@ class Spelling:
     """Whether nothing but the spelling changed."""
     as_asked: bool = False
     """Whether it is spelt exactly as it was asked."""
+    clash: str = ""
+    """Why no recorded call is equal to it: two of its arguments have one name in the record."""
 
 
 def recorded_tool(asked: AskedCall, tape: Tape, maps: Sequence[ArgumentMap]) -> str:
@@ -41,10 +42,10 @@ def recorded_tool(asked: AskedCall, tape: Tape, maps: Sequence[ArgumentMap]) -> 
 def renamed(
     tool: str, arguments: Mapping[str, JsonValue], tape: Tape, maps: Sequence[ArgumentMap]
 ) -> tuple[str, Arguments]:
-    """Name a proposed call and its arguments as the record does."""
-    asked = AskedCall(tool, arguments, "unknown")
-    old = recorded_tool(asked, tape, maps)
-    return old, _mapped(asked, old, maps)[0]
+    """Name a proposed call and its arguments as the record does; one that cannot be keeps its."""
+    old = recorded_tool(AskedCall(tool, arguments, "unknown"), tape, maps)
+    found = rename_arguments(arguments, moves_of(maps, old, tool), {})
+    return tool if found.clash else old, found.arguments
 
 
 def spellings(
@@ -55,16 +56,24 @@ def spellings(
         yield Spelling(dict(asked.compared), tool == asked.tool, as_asked=True)
         return
     recorded = tape.contracts.get(tool)
-    arguments, mapped = _mapped(asked, tool, maps)
-    arguments = told_to(recorded, asked, arguments)
-    same = not mapped and tool == asked.tool
+    found = rename_arguments(
+        asked.compared, moves_of(maps, tool, asked.tool), _defaults(asked.contract)
+    )
+    if found.clash:
+        yield Spelling(found.arguments, same=False, clash=found.clash)
+        return
+    arguments = told_to(recorded, asked, found.arguments)
+    same = not found.changed and tool == asked.tool
     if recorded is None or recorded.parameters is None:
         yield Spelling(arguments, same)
         if _defaults(asked.contract):
             yield from _without_defaults(arguments, asked.contract, _recorded_names(tape, tool))
         return
     known = {parameter.name for parameter in recorded.parameters}
-    moved = _fit_keywords(arguments, recorded, asked.contract)
+    moved, clash = _fit_keywords(arguments, recorded, asked.contract)
+    if clash:
+        yield Spelling(arguments, same=False, clash=clash)
+        return
     kept = _dropped(moved, asked.contract, known)
     # A variable-keyword parameter that is only spelt out is the same call.
     same = same and len(kept) == len(moved)
@@ -98,35 +107,20 @@ def _leaves_unsaid(declared: Contract, arguments: Mapping[str, JsonValue]) -> bo
     return bool(declared.receivers) and declared.receivers.isdisjoint(arguments)
 
 
-def _mapped(asked: AskedCall, tool: str, maps: Sequence[ArgumentMap]) -> tuple[Arguments, bool]:
-    arguments: JsonValue = dict(asked.compared)
-    changed = False
-    for rename in maps:
-        if (rename.old_tool, rename.new_tool) != (tool, asked.tool):
-            continue
-        if rename.old_pointer is None or rename.new_pointer is None:
-            continue
-        try:
-            value = jsontree.get(arguments, rename.new_pointer)
-            arguments = jsontree.replace(
-                jsontree.remove(arguments, rename.new_pointer), rename.old_pointer, value
-            )
-        except PointerNotFound:  # this call does not use the argument
-            continue
-        changed = True
-    assert isinstance(arguments, dict)
-    return arguments, changed
-
-
 def _fit_keywords(
     arguments: Mapping[str, JsonValue], recorded: Contract, asked: Contract | None
-) -> Arguments:
-    """Move arguments between named parameters and ``**kwargs``, where one of the two has those."""
+) -> tuple[Arguments, str]:
+    """Move arguments between named parameters and ``**kwargs``, where one of the two has those.
+
+    A further keyword may be called as a parameter that goes by its position; then say so.
+    """
     known = {parameter.name for parameter in recorded.parameters or ()}
     fitted = dict(arguments)
     theirs = _keywords(asked)
     if theirs and theirs not in known and isinstance(extra := fitted.get(theirs), dict):
         del fitted[theirs]
+        if twice := sorted(fitted.keys() & extra.keys()):
+            return fitted, _given_twice(twice[0])
         fitted |= extra
     ours = _keywords(recorded)
     if ours and isinstance(extra := fitted.get(ours, {}), dict):
@@ -134,12 +128,18 @@ def _fit_keywords(
         moved = {
             name: value
             for name, value in fitted.items()
-            if name not in known and not _is_default(name, value, defaults)
+            if name not in known and not is_default(name, value, defaults)
         }
+        if twice := sorted(moved.keys() & extra.keys()):
+            return fitted, _given_twice(twice[0])
         if moved:
             fitted = {name: value for name, value in fitted.items() if name not in moved}
             fitted[ours] = {**extra, **moved}
-    return fitted
+    return fitted, ""
+
+
+def _given_twice(name: str) -> str:
+    return f"/{name} is given twice, once among the further keywords: no recorded call is like that"
 
 
 def _dropped(
@@ -150,7 +150,7 @@ def _dropped(
     return {
         name: value
         for name, value in arguments.items()
-        if name in known or not _is_default(name, value, defaults)
+        if name in known or not is_default(name, value, defaults)
     }
 
 
@@ -183,7 +183,3 @@ def _keywords(contract: Contract | None) -> str | None:
 def _defaults(contract: Contract | None) -> dict[str, JsonValue]:
     parameters = contract.parameters if contract is not None else None
     return {p.name: p.default for p in parameters or () if not p.required}
-
-
-def _is_default(name: str, value: JsonValue, defaults: Mapping[str, JsonValue]) -> bool:
-    return name in defaults and canonical_bytes(defaults[name]) == canonical_bytes(value)

@@ -122,6 +122,9 @@ class Player:
     def _looked_up(self, asked: AskedCall) -> Answer:
         """Go down the rungs."""
         question = ask(asked, self.tape, self.policies, self._aliases, self._writes, self._learner)
+        if clash := question.first.clash:
+            fault = self._fault(asked, question) if asked.contract is not None else None
+            return self._unmatched(question, why=clash) if fault is None else _failing(asked, fault)
         self._asks[question.tool, question.first.key] += 1
         found = next((f for look in _DOWN if (f := look(self._library, question))), None)
         exact = found is not None and found.rung == "exact"
@@ -342,7 +345,7 @@ class Player:
     def _recorded_places(self, question: Question) -> tuple[int, ...]:
         """Where equal calls stand on the tape; the covered ones only if there are no others."""
         places = self.tape.by_key.get((question.tool, question.first.key), ())
-        if types := question.asked.types:
+        if types := question.types:
             kinds = ((p, self.tape.calls[p].call.argument_types) for p in places)
             places = tuple(p for p, kind in kinds if not class_differences(kind, types))
         planned = bisect_left(places, len(self.tape.calls) - len(self.tape.trajectory.covered))

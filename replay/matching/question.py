@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from replay.matching.aliases import Aliases
 from replay.matching.binding import recorded_tool, spellings, unsaid
 from replay.matching.learning import Learner
 from replay.matching.lenses import EXACT, Lens, View, idempotency_lens, matcher_lens
+from replay.matching.renaming import moves_of, rename_places
 from replay.matching.shelves import WriteSet
 from replay.matching.values import AskedCall, Policies
 from replay.matching.writes import WritesSoFar
@@ -29,6 +30,8 @@ class Attempt:
     arguments: JsonValue
     key: str
     rung: Rung
+    clash: str = ""
+    """Why no recorded call is equal to it."""
 
 
 class Question:
@@ -44,6 +47,7 @@ class Question:
         nature: Nature,
         contract: Contract | None,
         write_set: WriteSet,
+        types: Mapping[str, JsonValue],
         attempts: Iterator[Attempt],
     ) -> None:
         self.asked = asked
@@ -54,6 +58,8 @@ class Question:
         """The recorded contract."""
         self.write_set = write_set
         """What it would see of the replay's own writes; None where that does not matter."""
+        self.types = types
+        """Type marks of the arguments, at their recorded places."""
         self._coming = attempts
         self._made: list[Attempt] = []
 
@@ -100,6 +106,7 @@ def ask(
         nature=nature,
         contract=contract,
         write_set=_write_set(tool, nature, tape, writes),
+        types=rename_places(asked.types, moves_of(policies.maps, tool, asked.tool)),
         attempts=_attempts(asked, tool, nature, tape, policies, aliases, learner),
     )
 
@@ -136,6 +143,9 @@ def _attempts(
     whoever = unsaid(asked, tape.contracts.get(tool))
     plain = Lens(f"whoever {' '.join(whoever)}", ignore=whoever) if whoever else EXACT
     for spelling in spellings(asked, tool, tape, policies.maps):
+        if spelling.clash:
+            yield replace(_attempt(EXACT, spelling.arguments, "error"), clash=spelling.clash)
+            return
         known.append(spelling.arguments)
         rung: Rung = "exact" if spelling.same else "normalised"
         if spelling.as_asked and asked.digest is not None:

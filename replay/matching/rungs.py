@@ -242,7 +242,7 @@ def _fits(library: Library, question: Question, attempt: Attempt) -> Fits | None
 
 def _looks_equal(library: Library, question: Question, attempt: Attempt) -> Fits | None:
     """What a key leaves open: how close numbers are, and of which classes objects are."""
-    calls, types = library.tape.calls, question.asked.types
+    calls, types = library.tape.calls, question.types
     if not types:
         if attempt.lens.by_key_alone:
             return None

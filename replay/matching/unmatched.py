@@ -87,8 +87,8 @@ def _why(tape: Tape, question: Question, nearest: Nearest | None) -> str:
         missing = describe_missing_tool(tape, question.tool, question.first.key)
         return f"not in the recording; {missing}"
     like = tape.find(nearest.event_id)
-    if like is not None and not nearest.differences and question.asked.types:
-        differ = class_differences(like.call.argument_types, question.asked.types)
+    if like is not None and not nearest.differences and question.types:
+        differ = class_differences(like.call.argument_types, question.types)
         if differ:
             where = f"decision {nearest.decision}"
             return (

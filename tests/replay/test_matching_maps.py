@@ -1,0 +1,131 @@
+"""Renames of ``--map``: all are read before any is written, and none hides another argument."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from replay.matching import Answer, parse_map
+from replay.proposals import compare_decisions
+from replay.tape import Tape
+from tests.replay.tape_kit import asked, call, contract, player, record
+from tracekit.canonical import JsonValue
+from tracekit.contract import Contract, Parameter
+
+SWAP = ("pay:/a=pay:/b", "pay:/b=pay:/a")
+
+
+def answered(
+    maps: tuple[str, ...], now: dict[str, Any], declared: Contract | None = None, /, **then: Any
+) -> Answer:
+    """Ask for ``payout``, or what is declared, of a record that has one ``pay``."""
+    replay = player(record(call("pay", "write", "paid", **then)), maps=tuple(map(parse_map, maps)))
+    tool = maps[0].partition("=")[2].partition(":")[0]
+    return replay.call(replace(asked(tool, "write", **now), contract=declared))
+
+
+@pytest.mark.parametrize("maps", [SWAP, SWAP[::-1]])
+def test_names_that_were_swapped_are_swapped_back(maps: tuple[str, ...]) -> None:
+    assert answered(maps, {"a": 2, "b": 1}, a=1, b=2).rung == "normalised"
+    for wrong in ({"a": 1, "b": 2}, {"a": 2, "b": 2}, {"a": 1, "b": 1}, {"a": 3, "b": 1}):
+        assert answered(maps, wrong, a=1, b=2).rung == "error"
+
+
+def test_names_that_moved_on_by_one_are_moved_back_in_any_order() -> None:
+    chain = ["pay:/a=payout:/b", "pay:/b=payout:/c", "pay:/c=payout:/a"]
+    for maps in (chain, chain[::-1]):
+        assert answered(tuple(maps), {"b": 1, "c": 2, "a": 3}, a=1, b=2, c=3).rung == "normalised"
+        assert answered(tuple(maps), {"a": 1, "b": 2, "c": 3}, a=1, b=2, c=3).rung == "error"
+
+
+def test_places_in_a_list_are_swapped_without_moving_the_others() -> None:
+    maps = ("pay:/xs/0=payout:/xs/1", "pay:/xs/1=payout:/xs/0")
+    assert answered(maps, {"xs": [2, 1, 3]}, xs=[1, 2, 3]).rung == "normalised"
+    assert answered(maps, {"xs": [1, 2, 3]}, xs=[1, 2, 3]).rung == "error"
+
+
+def test_what_was_taken_out_of_a_list_leaves_no_gap() -> None:
+    maps = ("pay:/to=payout:/xs/0",)
+    assert answered(maps, {"xs": ["A", "B"]}, to="A", xs=["B"]).rung == "normalised"
+
+
+def test_an_argument_that_stands_under_the_recorded_name_already_makes_another_call() -> None:
+    found = answered(("pay:/to=payout:/dest",), {"dest": "B", "to": "MALLORY"}, to="B")
+    assert (found.rung, found.tainted) == ("error", True)
+    assert found.explanation == (
+        "payout: --map makes /dest the recorded /to, and the call has another /to as well: "
+        "no recorded call is equal to both"
+    )
+    for value in ("B", "MALLORY"):
+        assert answered(("pay:/to=payout:/dest",), {"dest": "B", "to": value}, to=value).rung == (
+            "error"
+        )
+
+
+def test_two_arguments_that_are_renamed_to_one_are_another_call() -> None:
+    maps = ("pay:/to=payout:/dest", "pay:/to=payout:/target")
+    assert answered(maps, {"dest": "A", "target": "B"}, to="B").rung == "error"
+    assert answered(maps, {"target": "B"}, to="B").rung == "normalised"
+    assert answered(maps, {"dest": "B"}, to="B").rung == "normalised"
+
+
+def test_a_name_that_is_kept_with_its_default_is_in_nobodys_way() -> None:
+    kept = contract("payout", "write", "dest", defaults={"to": None})
+    maps = ("pay:/to=payout:/dest",)
+    assert answered(maps, {"dest": "B", "to": None}, kept, to="B").rung == "normalised"
+    assert answered(maps, {"dest": "C", "to": None}, kept, to="B").rung == "error"
+    assert answered(maps, {"dest": "B", "to": "C"}, kept, to="B").rung == "error"
+
+
+def test_a_place_that_nothing_has_room_for_is_told() -> None:
+    found = answered(("pay:/opts/depth=payout:/depth",), {"depth": 1}, opts={"depth": 1})
+    assert found.rung == "error"
+    assert "--map makes /depth the recorded /opts/depth, and the call has nothing that" in (
+        found.explanation
+    )
+
+
+def test_classes_are_compared_where_the_record_has_the_argument() -> None:
+    one: dict[str, JsonValue] = {"/a": ["dataclass", "m:Gold"], "/b": ["dataclass", "m:Iron"]}
+    other: dict[str, JsonValue] = {"/a": one["/b"], "/b": one["/a"]}
+    paid = replace(call("pay", "write", a={"x": 1}, b={"x": 1}), argument_types=one)
+    replay = player(record(paid), maps=tuple(map(parse_map, SWAP)))
+    ask = asked("pay", "write", a={"x": 1}, b={"x": 1})
+    assert replay.call(replace(ask, types=one)).rung == "error"
+    assert replay.call(replace(ask, types=other)).rung == "normalised"
+
+
+def test_a_further_keyword_never_stands_in_for_a_named_argument() -> None:
+    """Neither beside a rename nor beside a parameter that goes by its position alone."""
+    more = Parameter(name="more", kind="kwargs", required=False)
+    now = Contract(name="pay", effect="write", parameters=(Parameter(name="dest"), more))
+    then = contract("pay", "write", "to")
+    paid = record(call("pay", "write", "paid", to="B"), tools=[then])
+    replay = player(paid, maps=(parse_map("pay:/to=pay:/dest"),))
+    ask = replace(asked("pay", "write", dest="MALLORY", more={"to": "B"}), contract=now)
+    found = replay.call(ask)
+    assert found.rung == "error"
+    assert "/to is given twice" in found.explanation
+
+    only = Parameter(name="to", kind="positional")
+    now = Contract(name="pay", effect="write", parameters=(only, more))
+    ask = replace(asked("pay", "write", to="MALLORY", more={"to": "B"}), contract=now)
+    found = player(paid).call(ask)
+    assert found.rung == "error"
+    assert "/to is given twice" in found.explanation
+
+
+def test_a_proposal_that_gives_an_argument_twice_is_no_recorded_one() -> None:
+    tape = Tape.of(record(call("pay", "write", to="B")))
+    maps = (parse_map("pay:/to=payout:/dest"),)
+
+    def change(**arguments: JsonValue) -> str:
+        then: JsonValue = {"calls": [{"tool": "pay", "arguments": {"to": "B"}}], "message": None}
+        now: JsonValue = {"calls": [{"tool": "payout", "arguments": arguments}], "message": None}
+        return compare_decisions(1, then, now, tape, by="model", maps=maps).change
+
+    assert change(dest="B") == "same"
+    assert change(dest="B", to="MALLORY") == "other tool"
+    assert change(dest="MALLORY", to="B") == "other tool"
