@@ -93,11 +93,11 @@ class _OneBucket:
     def _by_interval(self, counts: Sequence[Counts]) -> Verdict:
         usual = self.estimate(counts, self.confidence)
         strict = self.estimate(counts, self.strict)
-        if usual.interval is None or usual.few is not None or strict.interval is None:
-            return "inconclusive"
-        if decide(usual, self.op, self.bound) == "pass":
+        if usual.interval is not None and decide(usual, self.op, self.bound) == "pass":
             return "pass"
-        return "fail" if decide(strict, self.op, self.bound) == "fail" else "inconclusive"
+        if strict.interval is not None and decide(strict, self.op, self.bound) == "fail":
+            return "fail"
+        return "inconclusive"
 
 
 def _worst_bucket(

@@ -32,11 +32,12 @@ class Estimated:
 
     value: float | None
     interval: Interval | None
+    """None where it could not be trusted."""
     n: int
     baseline: float | None = None
     candidate: float | None = None
     few: str | None = None
-    """Why the interval cannot be trusted: too few samples."""
+    """Why there is no interval: too few samples."""
     lost: int | None = None
     """Pairs in which only the baseline succeeded."""
     gained: int | None = None
@@ -56,7 +57,8 @@ def estimate(metric: Metric, samples: Sequence[Count], *, confidence: float) -> 
         values = [one.numerator for one in samples]
         found = quantile_of(values, metric.quantile, confidence=confidence)
         fewest = values_for_quantile(metric.quantile, confidence=confidence)
-        return Estimated(found.value, found.interval, n, few=_few(n, fewest, "run"))
+        few = _few(n, fewest, "run")
+        return Estimated(found.value, None if few else found.interval, n, few=few)
     if metric.definition.form == "share":
         share = Proportion(sum(map(_did, samples)), n)
         return Estimated(share.value, share.clopper_pearson(confidence=confidence), n)
@@ -71,9 +73,9 @@ def estimate(metric: Metric, samples: Sequence[Count], *, confidence: float) -> 
             # All runs agree: drawing them anew shows nothing of what others may do.
             share = Proportion(n if found.value else 0, n)
             return Estimated(found.value, share.clopper_pearson(confidence=confidence), n)
-        return Estimated(found.value, found.interval, n, few=few, why_none=none)
+        return Estimated(found.value, None if few else found.interval, n, few=few, why_none=none)
     found = mean_of([_value(one) for one in samples], confidence=confidence)
-    return Estimated(found.value, found.interval, n, few=few)
+    return Estimated(found.value, None if few else found.interval, n, few=few)
 
 
 def estimate_change(
@@ -122,9 +124,10 @@ def _change_of_values(
     fewest = fewest_pairs(alpha=alpha)
     if metric.quantile is not None:
         fewest = max(fewest, values_for_quantile(metric.quantile, confidence=confidence))
+    few = _few(n, fewest, "pair")
     return Estimated(
-        found.delta, found.interval, n, found.baseline, found.candidate,
-        few=_few(n, fewest, "pair"),
+        found.delta, None if few else found.interval, n, found.baseline, found.candidate,
+        few=few,
         unlikely=found.p is not None and found.p <= alpha,
         why_none=found.reason if found.delta is None else None,
     )  # fmt: skip
@@ -144,7 +147,7 @@ def _change_of_ratio(
     if not isfinite(value):
         return Estimated(None, None, n, before, after, why_none=NO_SHARE)
     few = _few(n, fewest_pairs(alpha=1 - confidence), "pair")
-    if n < 2:
+    if few:
         return Estimated(value, None, n, before, after, few=few)
     import numpy as np
 
@@ -163,7 +166,7 @@ def _change_of_ratio(
     )
     interval = interval_of(columns, change, confidence=confidence, seed=0, draws=RESAMPLES)
     unlikely = _swapped(columns) <= 1 - confidence
-    return Estimated(value, interval, n, before, after, few=few, unlikely=unlikely)
+    return Estimated(value, interval, n, before, after, unlikely=unlikely)
 
 
 def _quotient(counts: Sequence[Count]) -> float | None:

@@ -30,7 +30,7 @@ SAFETY = frozenset({"unsafe_action_rate"})
 
 _ALIASES = {"latency": "latency_p50"}
 _QUANTILES_OF = ("latency", "cost", "steps", "calls", "tokens")
-_QUANTILE = re.compile(r"p([0-9]{1,2}(?:\.[0-9]+)?)_(\w+)")
+_QUANTILE = re.compile(r"p([0-9]{1,3}(?:\.[0-9]+)?)_(\w+)")
 _TOKEN = re.compile(
     r"\s*(?:(?P<op>>=|<=|==|>|<|=)|(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))|(?P<unit>%|\$)"
     r"|(?P<word>[^\s<>=%$]+(?:=[^\s]+)?))"
@@ -283,7 +283,7 @@ def _metric(token: _Token) -> Metric:
         base = _ALIASES.get(parts[2], parts[2])
         q = round(float(parts[1]) / 100, 9)
         if not 0 < q < 1:
-            raise NoGate(f"{text!r}: a quantile is between p0 and p100", at=token.at)
+            raise NoGate(_no_quantile(_cut(text), parts[2]), at=token.at)
         return Metric(DEFINITIONS[base], q, delta, text)
     if name in DEFINITIONS:
         definition = DEFINITIONS[name]
@@ -295,6 +295,13 @@ def _metric(token: _Token) -> Metric:
         f"there is no metric {_cut(name)!r}{meant} There are: {', '.join(sorted(known))}; "
         "each also with _delta behind it",
         at=token.at,
+    )
+
+
+def _no_quantile(text: str, of: str) -> str:
+    return (
+        f"{text!r}: a quantile lies between p0 and p100, since no number of runs bounds the least "
+        f"or the most that there can be; write p1_{of} or p99_{of}"
     )
 
 

@@ -185,7 +185,7 @@ def _against(
     told = _sides(found, rule)
     if found.value is None:
         return replace(base, verdict="fail", reason=f"no value: {found.why_none or 'no data'}")
-    if found.interval is None or found.few is not None:
+    if found.interval is None:
         reason = found.few or "one sample has no interval"
         return replace(base, verdict="inconclusive", reason=f"{told}{reason}")
     verdict = decide(found, rule.op, bound)

@@ -161,9 +161,11 @@ def _tool_precision(case: Measured) -> Counted:
     gold = case.calls_gold
     if gold is None or gold.scope == "none":
         return _NO_CALLS
-    made = [call for call in case.run.calls if gold.scope == "all" or call.writes]
+    made, none = case.run.calls, "no call was made"
+    if gold.scope == "writes":
+        made, none = tuple(call for call in made if call.writes), "no write was made"
     expected = {pair.made.event_id for pair in case.pairs}
-    return _ratio(made, lambda call: call.event_id in expected, "no call was made")
+    return _ratio(made, lambda call: call.event_id in expected, none)
 
 
 def _tool_recall(case: Measured) -> Counted:

@@ -173,6 +173,26 @@ def test_too_few_pairs_for_a_quantile_are_said_to_be_too_few() -> None:
     assert "40 pairs are too few for an interval; 72 are needed" in found.reason
 
 
+@pytest.mark.parametrize(
+    "check",
+    [
+        "steps <= 5", "p50_steps <= 5", "cost_per_success <= 5USD", "steps == 3",
+        "steps_delta <= 5", "p50_steps_delta <= 5", "cost_per_success_delta <= 5%",
+        "steps_delta == 0",
+    ],
+)  # fmt: skip
+def test_too_few_samples_have_no_interval(check: str) -> None:
+    name = "cost_per_success" if "cost" in check else "steps"
+    before, after = ([(2.0, 1.0), (3.0, 1.0), (4.0, 1.0)] for _ in "ab")
+    found = verdict(check, pairs_of(name, before, after))
+    assert found.value is not None
+    assert found.interval is None
+    assert found.n == 3
+    if "==" not in check:
+        assert found.verdict == "inconclusive"
+        assert "3 runs" in found.reason or "3 pairs" in found.reason
+
+
 def test_cost_per_success_is_a_sum_over_a_sum() -> None:
     before = [(1.0, 1.0), (1.0, 0.0)] * 20
     after = [(1.0, 1.0), (1.0, 1.0)] * 20

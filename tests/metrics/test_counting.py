@@ -153,6 +153,12 @@ def test_a_label_of_expected_actions_counts_writes_only_as_too_many() -> None:
     assert found.value("argument_accuracy") == 1
 
 
+def test_where_only_writes_can_be_too_many_and_none_was_made_that_is_said() -> None:
+    found = measure(run(read("search"), labels={"expected_actions": [{"name": "order"}]}))
+    assert found.missing["tool_precision"] == "no write was made"
+    assert measure(run(), gold=run(write("order"))).missing["tool_precision"] == "no call was made"
+
+
 def test_where_no_call_is_expected_recall_has_no_data_and_precision_has() -> None:
     found = measure(run(write("order"), labels={"expected_actions": []}))
     assert found.value("tool_recall") is None
