@@ -12,18 +12,23 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from math import isfinite
 from sysconfig import get_paths
 from types import FunctionType, ModuleType
 from typing import Any, TypeGuard
 
-from tracekit.canonical import digest
+from tracekit.canonical import JsonValue, digest
 from tracekit.configuration import recorder
 from tracekit.contract import Contract
+from tracekit.declaring import kept_contract
 from tracekit.decorators import MARK
+from tracekit.redact import Redactor, UnkeyedTagger, find_placeholders
+from tracekit.redact.placeholders import is_number_placeholder
 
 VERSIONS = ("prompt", "tool_schema")
 """Of the version set, what decides whether a case still speaks of the code."""
 _SHORT = 12
+_SECRET = "redacted"
 _MOST = 1000
 """So many items of a collection are looked at."""
 _OURS = ("tracekit", "replay")
@@ -47,7 +52,19 @@ def shape_of(contract: Contract) -> str | None:
     said = contract.model_dump(mode="json", include={"parameters", "argument_schema"})
     if contract.parameters is not None:  # whose it is, is nothing that it takes
         said["parameters"] = [parameter.model_dump(mode="json") for parameter in own]
-    return digest(said).partition(":")[2][:_SHORT]
+    return digest(_untagged(said)).partition(":")[2][:_SHORT]
+
+
+def _untagged(said: JsonValue) -> JsonValue:
+    """Give ``said`` as with every key: what redaction puts in a secret's place hangs on the key."""
+    if isinstance(said, dict):
+        return {name: _untagged(one) for name, one in said.items()}
+    if isinstance(said, list):
+        return [_untagged(one) for one in said]
+    if isinstance(said, str) and find_placeholders(said):
+        return _SECRET
+    number = isinstance(said, (int, float)) and isfinite(said) and is_number_placeholder(said)
+    return _SECRET if number else said
 
 
 def declared_by(planner: object) -> dict[str, Any]:
@@ -110,13 +127,15 @@ def _is_class(value: object) -> TypeGuard[type]:
 def _shapes(modules: Iterable[ModuleType]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     met: set[int] = set()
+    redactor = Redactor(recorder().redactor.rules, UnkeyedTagger())
     for module in modules:
         for value in _held(module):
             kind = value if _is_class(value) else type(value)
             for tool in (value, *_methods(kind, met)):
                 contract = _contract(tool)
                 if contract is not None:
-                    shape = shape_of(contract)
+                    kept = kept_contract(contract.model_dump_json(), redactor)
+                    shape = shape_of(Contract.model_validate_json(kept.data))
                     same = found.setdefault(contract.name, shape) == shape
                     found[contract.name] = shape if same else None
     return found

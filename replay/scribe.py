@@ -27,6 +27,7 @@ from tracekit.canonical import (
 from tracekit.canonical.plain import Plain
 from tracekit.contract import Contract
 from tracekit.conversations import Conversations, KeptPrompt
+from tracekit.declaring import kept_contract
 from tracekit.errors import InvalidJson
 from tracekit.events import (
     FACT,
@@ -268,7 +269,7 @@ class Scribe:
         if "argument" in fields:
             fields["argument"], _ = self._kept(fields["argument"], Payload(), kept)
         if contract := fields.pop("contract_of", None):
-            kept.append(_contract_blob(contract))
+            kept.append(kept_contract(contract.model_dump_json(), self.redactor))
             fields["contract"] = kept[-1].digest
         if fact is RunBegun:
             fields |= self.run_fields
@@ -371,11 +372,6 @@ def _named(value: JsonValue) -> tuple[str, Blob]:
     name = digest_bytes(data)
     digest = name if canonical == data else digest_bytes(canonical)
     return digest, Blob(name, "application/json", data)
-
-
-def _contract_blob(contract: Contract) -> Blob:
-    data = contract.model_dump_json().encode()
-    return Blob(digest=digest_bytes(data), media_type="application/json", data=data)
 
 
 def _checked(name: str, text: str) -> Blob:

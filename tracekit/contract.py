@@ -17,7 +17,6 @@ from tracekit import jsontree
 from tracekit.canonical import Encoded, JsonValue, canonical_text, encode
 from tracekit.errors import ContractError, PointerNotFound
 from tracekit.events import Effect
-from tracekit.redact import Redactor, Rules, Scope, UnkeyedTagger
 
 EFFECTS: tuple[Effect, ...] = ("pure", "read", "write", "unknown")
 ParameterKind = Literal["receiver", "positional", "either", "keyword", "args", "kwargs"]
@@ -50,7 +49,11 @@ class Parameter(_Frozen):
     """``receiver`` is no parameter of a caller: it says whose call it is (``receivers``)."""
     required: Annotated[bool, Field(strict=True)] = True
     default: JsonValue = None
-    """Encoded default; only meaningful where ``required`` is false."""
+    """Encoded default; only meaningful where ``required`` is false.
+
+    In the program it is what the code says, secrets and all; ``declaring`` takes those out of what
+    is kept.
+    """
 
 
 def _as_pointer(place: str) -> str:
@@ -251,20 +254,7 @@ def _default(parameter: inspect.Parameter) -> JsonValue:
         case _:
             if parameter.default is inspect.Parameter.empty:
                 return None
-            return _without_secrets(parameter.name, encode(parameter.default).value)
-
-
-def _without_secrets(name: str, default: JsonValue) -> JsonValue:
-    """Take the secrets out of a default: a contract is kept as it is, with every recording."""
-    if not isinstance(default, (str, list, dict)):
-        return default
-    found = _redactor().redact({name: default}, scope=Scope()).value
-    return found.get(name) if isinstance(found, dict) else None
-
-
-@functools.cache
-def _redactor() -> Redactor:
-    return Redactor(Rules(), UnkeyedTagger())
+            return encode(parameter.default).value
 
 
 Bind = Callable[[tuple[object, ...], Mapping[str, object]], dict[str, object]]

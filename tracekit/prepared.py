@@ -16,15 +16,20 @@ from typing import Any, NamedTuple
 import orjson
 
 from tracekit import conditions, configuration, guard, otel
-from tracekit.canonical import digest_bytes
 from tracekit.canonical.plain import Plain, read_plain
 from tracekit.contract import Contract
+from tracekit.declaring import kept_contract
 from tracekit.events import Blob, Fact
 from tracekit.interruption import pass_on
 from tracekit.keeping import keep_plain
 from tracekit.operations import Kind, Operation, enter, leave, this_process
 from tracekit.recorder import Recorder
+from tracekit.redact import Redactor
 from tracekit.steps import FACTS, Step
+
+_ENDS: Mapping[str, Any] = {"status": "ok"}
+_JUDGED: Mapping[str, Any] = {"observation_is_error": False, "result_category": "ok"}
+"""What the end of a tool's call says, too."""
 
 
 class Prepared:
@@ -37,7 +42,7 @@ class Prepared:
         contract_json: Its canonical text.
     """
 
-    __slots__ = ("actor", "attributes", "began", "contract", "declared", "ended", "kind", "writes")
+    __slots__ = ("_contract_json", "_said", "actor", "declared", "ended", "kind", "writes")
 
     def __init__(
         self,
@@ -47,23 +52,35 @@ class Prepared:
         contract_json: str | None = None,
     ) -> None:
         self.kind, self.actor = kind, actor
-        begins: dict[str, Any] = {"actor": actor}
-        ends: dict[str, Any] = {"status": "ok"}
-        declared: dict[str, Any] = {}
-        judged: dict[str, Any] = {}
-        self.declared = contract
-        self.contract: tuple[Blob, ...] = ()
+        self.declared, self._contract_json = contract, contract_json
         self.writes = contract is not None and contract.writes
-        if contract is not None and contract_json is not None:
-            data = contract_json.encode()
-            self.contract = (Blob(digest_bytes(data), "application/json", data),)
-            begins["effect"] = contract.effect
-            declared = {"contract": self.contract[0].digest}
-            judged = {"observation_is_error": False, "result_category": "ok"}
-        began, ended = FACTS[kind]
-        self.attributes = otel.CallAttributes(began, begins | declared, ended, ends | judged)
-        self.began = Words.of(began, begins, "argument", declared)
-        self.ended = Words.of(ended, ends, "observation", judged)
+        self.ended = Words.of(FACTS[kind][1], _ENDS, "observation", self._judged)
+        self._said: _Said | None = None
+
+    @property
+    def _judged(self) -> Mapping[str, Any]:
+        return {} if self.declared is None else _JUDGED
+
+    def said_by(self, recorder: Recorder) -> _Said:
+        """What ``recorder`` says of each call: the contract is kept as it redacts."""
+        redactor = recorder.redactor
+        if self._said is not None and self._said.redactor is redactor:
+            return self._said
+        begins: dict[str, Any] = {"actor": self.actor}
+        contract: tuple[Blob, ...] = ()
+        declared: dict[str, Any] = {}
+        if self.declared is not None and self._contract_json is not None:
+            contract = (kept_contract(self._contract_json, redactor),)
+            begins["effect"] = self.declared.effect
+            declared = {"contract": contract[0].digest}
+        began, ended = FACTS[self.kind]
+        said = self._said = _Said(
+            redactor,
+            contract,
+            Words.of(began, begins, "argument", declared),
+            otel.CallAttributes(began, begins | declared, ended, {**_ENDS, **self._judged}),
+        )
+        return said
 
     def begin(
         self, recorder: Recorder, parent: Operation | None, arguments: Mapping[str, object]
@@ -80,7 +97,10 @@ class Prepared:
         ):
             return None
         try:
-            kept = keep_plain(arguments, recorder.redactor, parent.run.secrets, recorder.keeper)
+            said = self._said
+            if said is None or said.redactor is not recorder.redactor:
+                said = self.said_by(recorder)
+            kept = keep_plain(arguments, said.redactor, parent.run.secrets, recorder.keeper)
         except Exception as error:  # noqa: BLE001  # a stack that is full: the general way counts it
             pass_on(error)
             return None
@@ -88,13 +108,13 @@ class Prepared:
             return None
         digest, blob = kept
         step = Short(self, recorder, parent)
-        at, seq, line = step.line(self.began, digest, blob[0])
+        at, seq, line = step.line(said.began, digest, blob[0])
         if step.span is not otel.NO_SPAN:
             trace_id = step.run.trace_id
-            step.span.say(self.attributes.of_begin(trace_id, step.span_id, seq, digest))
+            step.span.say(said.attributes.of_begin(trace_id, step.span_id, seq, digest))
         try:
             try:
-                recorder.append(line, at, (blob, *self.contract))
+                recorder.append(line, at, (blob, *said.contract))
             except Exception as error:  # noqa: BLE001  # the traced program is never the victim
                 recorder.note_fault(error, step)
         except BaseException as error:  # a signal handler's: the body is not entered
@@ -106,14 +126,14 @@ class Prepared:
         self, recorder: Recorder, parent: Operation, arguments: Mapping[str, object]
     ) -> Step | None:
         """Ask what becomes of a call by telling of it; else as ``begin``."""
-        if not self.contract or recorder.sink is not guard.told_by() or otel.active():
+        if self.declared is None or recorder.sink is not guard.told_by() or otel.active():
             return None
         argument = _plainly(arguments, recorder, parent)
         if argument is None:
             return None
         span_id = conditions.new_span_id()
         operation = Operation(self.kind, self.actor, parent.run, span_id, parent, otel.NO_SPAN)
-        untold = guard.Untold(conditions.now_ns(), argument, self.contract[0])
+        untold = guard.Untold(conditions.now_ns(), argument, self.said_by(recorder).contract[0])
         question = guard.Question(operation, self.declared, dict(arguments), untold=untold)
         outcome = guard.decide(question)
         operation.over = isinstance(outcome, guard.Served) and outcome.told
@@ -131,6 +151,15 @@ def _plainly(value: object, recorder: Recorder, operation: Operation) -> Plain |
         pass_on(error)
         return None
     return plain if recorder.keeper.keeps_whole(len(plain.data)) else None
+
+
+class _Said(NamedTuple):
+    """What is said of each call of a function while one redactor is in use."""
+
+    redactor: Redactor
+    contract: tuple[Blob, ...]
+    began: Words
+    attributes: otel.CallAttributes
 
 
 class Words(NamedTuple):
@@ -245,7 +274,7 @@ class Short(Operation):
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             recorder.note_fault(error, self)
         if self.span is not otel.NO_SPAN:
-            self.span.say(self._prepared.attributes.of_end(digest))
+            self.span.say(self._prepared.said_by(recorder).attributes.of_end(digest))
             recorder.end_span(self)
 
     def line(self, words: Words, digest: str, blob: str) -> tuple[int, int, bytes]:

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tracekit import conditions, otel
-from tracekit.canonical import digest_bytes, sound_text
+from tracekit.canonical import sound_text
+from tracekit.declaring import kept_contract
 from tracekit.drafts import Draft, draft
 from tracekit.events import (
     Blob,
@@ -76,7 +77,6 @@ class Recorder:
     """Facts that could not be written since the last loss event."""
     _open_runs: list[Operation] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
-    _contracts: dict[str, Blob] = field(default_factory=dict)
     _outage: Outage = field(default_factory=Outage)
 
     def __post_init__(self) -> None:
@@ -203,7 +203,7 @@ class Recorder:
             counted = {"values_not_kept": operation.run.not_kept}
             fields["attributes"] = {**fields.get("attributes", {}), **counted}
         if contract := fields.pop("contract_json", None):
-            blob = self._contract_blob(contract)
+            blob = kept_contract(contract, self.redactor)
             fields["contract"] = blob.digest
             blobs.append(blob)
         parent = operation.parent_span_id
@@ -238,13 +238,6 @@ class Recorder:
         fields |= kept.columns
         blobs += kept.blobs
         return kept
-
-    def _contract_blob(self, text: str) -> Blob:
-        if text not in self._contracts:
-            data = text.encode()
-            blob = Blob(digest=digest_bytes(data), media_type="application/json", data=data)
-            self._contracts[text] = blob
-        return self._contracts[text]
 
     def note(self, fact: type[Fact], **fields: Any) -> None:
         """Write a point event under the operation under way; outside any run it is dropped."""

@@ -257,6 +257,29 @@ def think(text: str) -> str:
     return text
 
 
+def _declared(text: str) -> None:
+    """A tool whose declaration holds it: in a default, in what it is for, in its schemas."""
+    schema: Any = {
+        "type": "object",
+        "description": f"as {text} is",
+        "properties": {
+            "account": {"type": "string", "default": text, "enum": [text, "x"], "title": text},
+            "deep": {"items": {"properties": {"account": {"const": text, "examples": [text]}}}},
+        },
+    }
+
+    def declared(account: Any = text, *, note: Any = (text, {"account": [text]})) -> None:
+        raise AssertionError
+
+    declared.__doc__ = f"Look for {text}."
+    for key in (None, lambda given: "k"):  # the short and the general way
+        made = tracekit.tool(
+            effect="read", argument_schema=schema, result_schema=schema, idempotency_key=key
+        )(declared)
+        with contextlib.suppress(AssertionError):
+            made()
+
+
 _errors: dict[str, BaseException] = {}
 _streams: dict[str, list[Any]] = {}
 _replies: list[Any] = []
@@ -467,6 +490,7 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "retrieval": lambda text: find(text),
     "idempotency key": lambda text: write(text),
     "step": lambda text: think(text),
+    "declaration of a tool": _declared,
     "other people's spans": _spans,
     "other people's log events": _logs,
 }

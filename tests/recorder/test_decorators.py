@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tracekit
-from tests.recorder.record_kit import recording
+from tests.recorder.record_kit import recording, redactor
 from tracekit.contract import bind, binder, contract_of
+from tracekit.declaring import kept_contract
 from tracekit.decorators import MARK
 from tracekit.errors import ContractError
 
@@ -563,14 +564,15 @@ def test_a_prepared_binding_is_the_plain_one(
     assert list(quick.items()) == list(plain.items())
 
 
-def test_a_secret_default_is_in_no_contract() -> None:
+def test_a_secret_default_is_in_no_contract_that_is_kept() -> None:
     key = "sk-" + "a1B2c3D4e5" * 4
 
     @tracekit.tool(effect="read")
     def ask(api_token: str = "hunter-2-hunter-2", note: str = f"use {key}", most: int = 5) -> None:
         """Ask."""
 
-    text = contract_of(ask, name="ask", effect="read").model_dump_json()
+    contract = contract_of(ask, name="ask", effect="read")
+    text = kept_contract(contract.model_dump_json(), redactor()).data.decode()
     assert "hunter" not in text
     assert key not in text
     assert '"default":5' in text
