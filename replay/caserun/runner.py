@@ -13,11 +13,11 @@ from typing import Any, Self
 
 from replay.case import Budgets, Case, ModelScript, Reason
 from replay.case.expected import patterns
+from replay.case.remembering import RememberingTagger
+from replay.case.retaken import with_values
+from replay.case.today import as_of_today, left_by_redaction
 from replay.caserun.answers import CaseAnswers
 from replay.caserun.invariants import ask_invariants
-from replay.caserun.remembering import RememberingTagger
-from replay.caserun.retaken import with_values
-from replay.caserun.today import as_of_today, left_by_redaction
 from replay.declared import Declared
 from replay.isolation import OUTSIDE, Exit
 from replay.lingering import describe_left

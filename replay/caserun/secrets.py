@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from replay.case import Case, Expected
-from replay.caserun.today import as_of_today
+from replay.case.today import as_of_today
 from tracekit.canonical import JsonValue
 from tracekit.jsontree import pointer
 from tracekit.redact import Finding, Redactor, Rules, UnkeyedTagger, scan

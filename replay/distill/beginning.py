@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from replay.case import Case, ModelScript, Reply, Source
+from replay.case.retaken import as_recorded_today
 from replay.case.schema import same
-from replay.caserun.retaken import as_recorded_today
 from replay.declared import relevant, shape_of
 from replay.diff.arguments import came_back
 from replay.distill.draft import Draft, draft_of

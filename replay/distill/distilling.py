@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from replay.case import Case, Expected
+from replay.case.retaken import as_recorded_today
 from replay.caserun import CaseResult, CaseRunner
-from replay.caserun.retaken import as_recorded_today
 from replay.distill.beginning import check_reference, source_of, spec, whole_run
 from replay.distill.describing import comments_on, count_parts, extent_of, notes_on, with_short_ids
 from replay.distill.draft import Draft
