@@ -26,6 +26,8 @@ from tracekit.errors import PointerNotFound, UsageError
 Calls = Iterable[tuple[str, JsonValue]]
 """Tools and arguments."""
 _ALIKE = 60
+_GROUPS = frozenset({*EFFECTS, "*"})
+"""What ``--unmatched`` may name beside a tool."""
 
 
 def check_policies(policies: Policies, tape: Tape) -> None:
@@ -93,8 +95,25 @@ def known_tools(
     return {contract.name for contract in offered} | {*called} | {*declared.get("tools", ())}
 
 
-def check_aims(options: ReplayOptions, done: ReplayResult, declared: Mapping[str, Any]) -> None:
+def aimed_at(options: ReplayOptions) -> set[str]:
+    """Give the tools and models that the options of a replay name, for one run or many."""
+    named = {name for _, name in _names(options.policies, options.bindings)}
+    return (named | {fault.name for fault in options.faults if fault.request is None}) - _GROUPS
+
+
+def check_aims(
+    options: ReplayOptions,
+    done: ReplayResult,
+    declared: Mapping[str, Any],
+    others: Collection[str] = (),
+) -> None:
     """Refuse options of a replay that name what neither the run has nor the planner.
+
+    Args:
+        options: Those of the replay.
+        done: What came of it.
+        declared: What the planner's code declares.
+        others: What the other runs call that are replayed with these options.
 
     Raises:
         UsageError: there is one.
@@ -102,7 +121,7 @@ def check_aims(options: ReplayOptions, done: ReplayResult, declared: Mapping[str
     run = done.recorded
     called = [call.tool for call in (*run.calls, *run.covered)]
     called += [step.name for step in done.answered if step.kind == "call"]
-    known = known_tools(run.tools, called, declared)
+    known = known_tools(run.tools, [*called, *others], declared)
     check_names(options.policies, options.bindings, known)
     models = [one.name for one in run.model_calls] + [step.name for step in done.answered]
     check_fault_names(options.faults, {*known, *models})
@@ -114,14 +133,13 @@ def check_names(policies: Policies, bindings: Bindings, known: Collection[str]) 
     Raises:
         UsageError: there is one; it names the known tool that is most alike.
     """
-    groups = {*EFFECTS, "*"}
     for option, tool in _names(policies, bindings):
-        if tool in known or (option == "--unmatched" and tool in groups) or tool == "*":
+        if tool in known or (option == "--unmatched" and tool in _GROUPS) or tool == "*":
             continue
         raise UsageError(
             f"{option} names the tool {tool!r}, which neither the run has nor the planner declares "
             "or calls",
-            hint=nearest(tool, {*known, *(groups if option == "--unmatched" else ())}),
+            hint=nearest(tool, {*known, *(_GROUPS if option == "--unmatched" else ())}),
         )
 
 

@@ -8,7 +8,7 @@ it gets nothing but answers from the parent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -177,15 +177,15 @@ class Replayer:
             lanes = Lanes(self_test=self._put_to_test(recorded, played, CANDIDATE))
         return self._finished(recorded, played, lanes)
 
-    def check_names(self, result: ReplayResult) -> None:
-        """Refuse options that name a tool which neither the run has nor the planner.
+    def check_names(self, result: ReplayResult, others: Collection[str] = ()) -> None:
+        """Refuse options that name a tool which neither the run has nor the planner, or ``others``.
 
         Told only after a replay, since a planner may call tools that it declares nowhere.
 
         Raises:
             UsageError: there is one.
         """
-        check_aims(self.options, result, self._isolate.declared)
+        check_aims(self.options, result, self._isolate.declared, others)
 
     def _never_met(self, played: _Play) -> tuple[str, ...]:
         recorded = ((call.call.tool, call.arguments) for call in played.player.tape.calls)

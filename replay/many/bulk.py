@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from replay.aimed import aimed_at
 from replay.identity import versions_of
 from replay.isolation import Wall
 from replay.many.outcome import ManyResult, RunOutcome, not_replayed, worst_first
 from replay.many.reading import (
     Earlier,
     Listed,
+    called_in,
     done_before,
     kept_of,
     named,
@@ -80,6 +82,8 @@ def replay_many(
         PlannerError: the planner cannot be loaded.
         IsolationUnavailable: more isolation was asked for than there is.
         StoreError: replays could not be kept.
+        UsageError: an option names a tool that none of the runs has, nor the planner; told before
+            anything is kept.
     """
     kept = store if not isinstance(store, str | Path | None) else open_store(store_path(store))
     bulk = _Bulk(kept, importable_name(planner), options or ReplayOptions(), progress)
@@ -149,6 +153,8 @@ class _Bulk:
     notes: tuple[str, ...] = ()
     _total: int = 0
     _before: dict[str, Earlier] = field(default_factory=dict)
+    _others: frozenset[str] | None = None
+    """What the runs call; set until it is known that no option is misspelt."""
     _under_way: dict[Future[Done], str] = field(default_factory=dict)
 
     def replay(
@@ -165,6 +171,9 @@ class _Bulk:
         self._total = len(rows)
         if resume:
             self._before = _done_before(self.store, rows, self.target, self.options)
+        if wanted := aimed_at(self.options):
+            called = called_in(self.store, rows, wanted)
+            self._others = None if wanted <= called else called
         with _executor(executor, self.target, self.options, jobs=jobs) as pool:
             self._run(rows, pool, ahead=_AHEAD * jobs)
         return ManyResult(
@@ -178,7 +187,10 @@ class _Bulk:
         )
 
     def _run(self, rows: list[Listed], pool: Executor, *, ahead: int) -> None:
-        """Replay all runs, ``ahead`` of them at a time, and keep what comes of it."""
+        """Replay all runs, ``ahead`` of them at a time, and keep what comes of it.
+
+        Where an option names what no run calls, one alone, which shows what the planner knows.
+        """
         ledger = _Ledger(self.store)
         try:
             for item in self._items(rows):
@@ -186,7 +198,7 @@ class _Bulk:
                     self._note(item)
                     continue
                 self._under_way[pool.submit(do_work, item)] = item.recorded.run_id
-                if len(self._under_way) >= ahead:
+                while len(self._under_way) >= (ahead if item.others is None else 1):
                     self._collect(ledger)
             while self._under_way:
                 self._collect(ledger)
@@ -208,7 +220,7 @@ class _Bulk:
             if isinstance(recorded, RunOutcome):
                 yield recorded
             elif row is None or isinstance(replayed, RunOutcome | None):
-                yield Work(self.target, self.options, recorded)
+                yield Work(self.target, self.options, recorded, others=self._others)
             else:
                 yield Work(self.target, self.options, recorded, kept_of(row, replayed))
 
@@ -222,6 +234,8 @@ class _Bulk:
                 said = " ".join(str(lost).split())
                 done = Done(not_replayed(run_id, f"lost: {said}; --resume replays it"))
             ledger.keep(done)
+            if done.events:
+                self._others = None
             self.level = done.level or self.level
             self.walls = done.walls or self.walls
             self.notes = done.notes or self.notes

@@ -6,8 +6,9 @@ is under way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 from replay.many.outcome import RunOutcome, not_replayed
@@ -26,6 +27,9 @@ _VERDICTS: Mapping[str, VerdictKind] = {
     "inconclusive": "inconclusive",
     "not evaluated": "not evaluated",
 }
+
+_ASKED_AT_ONCE = 2_000
+"""Of so many runs the store is asked at a time what they call."""
 
 
 class Listed(NamedTuple):
@@ -68,6 +72,20 @@ def named(store: Store, runs: Iterable[str]) -> list[Listed]:
     found = store.sql(f"SELECT run_id, events FROM runs WHERE run_id IN ({listed})").rows
     events: dict[str, int] = dict(found)
     return [Listed(run_id, events.get(run_id, 0)) for run_id in ids]
+
+
+def called_in(store: Store, rows: Iterable[Listed], wanted: Collection[str]) -> frozenset[str]:
+    """Give the tools and models that the runs call; all of them, or enough to know the wanted."""
+    known: set[str] = set()
+    ids = (row.run_id for row in rows)
+    while not known.issuperset(wanted) and (some := [*islice(ids, _ASKED_AT_ONCE)]):
+        found = store.sql(
+            "SELECT DISTINCT coalesce(tool_name, actor) FROM events "
+            "WHERE event_type IN ('tool_call', 'retrieval', 'llm_call') "
+            f"AND run_id IN ({', '.join(map(quoted, some))})"
+        )
+        known.update(name for (name,) in found.rows if name)
+    return frozenset(known)
 
 
 def done_before(

@@ -48,6 +48,8 @@ class Work:
     options: ReplayOptions
     recorded: Trajectory
     kept: Kept | None = None
+    others: frozenset[str] | None = None
+    """What the other runs call, where the names in the options are still to be checked."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ def do_work(work: Work) -> Done:
     """Replay one run. What is wrong with the run is an outcome.
 
     Raises:
-        TracekitError: the planner cannot be loaded or the walls do not stand, for this run and any.
+        TracekitError: the planner cannot be loaded or the walls do not stand, for this run and any;
+            or an option names what nobody knows.
     """
     if work.kept is not None:
         return Done(_compared(work.recorded, work.kept))
@@ -86,6 +89,8 @@ def do_work(work: Work) -> Done:
         reason = f"tracekit failed: {traceback.format_exc(limit=-1)}"
         return Done(not_replayed(run_id, reason, elapsed_s=time.perf_counter() - began))
     elapsed_s = time.perf_counter() - began
+    if work.others is not None:
+        replayer.check_names(result, work.others)
     if result.exit.kind == "killed" and result.verdict.kind != "fail":
         # From outside, so --resume has it replayed once more: the store keeps nothing of it.
         lost = outcome_of(result, divergence=None, elapsed_s=elapsed_s)

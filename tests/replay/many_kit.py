@@ -45,6 +45,13 @@ def leaking(item: str) -> str:
     return order(item, left + len(seen) - 1)
 
 
+def asks_the_shelf(history: list, tools: list) -> dict:
+    # Decides, and calls a tool that it declares nowhere.
+    if any(message["role"] == "tool" for message in history):
+        return {"answer": "done"}
+    return {"tool": "shelf", "arguments": {"item": "tea"}}
+
+
 @tracekit.agent(name="buy")
 def moody(item: str) -> str:
     left = stock(item)["left"]
