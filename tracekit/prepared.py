@@ -118,6 +118,7 @@ class Prepared:
             except Exception as error:  # noqa: BLE001  # the traced program is never the victim
                 recorder.note_fault(error, step)
         except BaseException as error:  # a signal handler's: the body is not entered
+            step.put_again(line, at, (blob, *said.contract))
             step.fail(error)
             raise
         return step
@@ -287,6 +288,15 @@ class Short(Operation):
             f'{middle}{digest}","blob":"{blob}{last}'
         )
         return at, seq, line.encode()
+
+    def put_again(self, line: bytes, at: int, blobs: tuple[Blob, ...]) -> None:
+        """Write a line of which nobody knows whether it was written; twice, it counts once."""
+        append = self._recorder.append
+        assert append is not None  # it was there the first time
+        try:
+            append(line, at, blobs)
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            self._recorder.note_fault(error, self)
 
     def fail(self, error: BaseException) -> None:
         """Record that the call raised ``error``."""

@@ -118,8 +118,12 @@ class Step:
         if self._yielded > MAX_ITEMS:
             attributes["items"] = self._yielded
         end = "left" if not complete else "over" if returned is None else "returned"
-        kept = self._stream(end, returned)
-        self._end(status="ok", observation=kept, attributes=attributes)
+        try:
+            kept = self._stream(end, returned)
+            self._end(status="ok", observation=kept, attributes=attributes)
+        except BaseException as error:  # a signal handler's
+            self.fail(error)
+            raise
 
     def end_without_answer(self) -> None:
         """Record that a run opened by hand is over."""
@@ -129,10 +133,13 @@ class Step:
         """Record that the call raised ``error``, after what a generator had yielded."""
         try:
             fields = self._failure(error)
-        except Exception as fault:  # noqa: BLE001  # a class that is hostile even to be named
+        except BaseException as fault:  # hostile even to be named; a handler's
+            self._end(status="error")
+            if not isinstance(fault, Exception):
+                raise
             self.recorder.note_fault(fault, self.operation)
-            fields = {"status": "error"}
-        self._end(**fields)
+        else:
+            self._end(**fields)
 
     def _failure(self, error: BaseException) -> dict[str, Any]:
         fields = _described(error)
@@ -146,7 +153,7 @@ class Step:
 
     def _stream(self, end: str, last: object) -> Encoded:
         """What was yielded and how it ended; what it raised or returned stands last."""
-        items, self._items = self._items, []
+        items = [*self._items]
         if end in ("raised", "returned"):
             items.append(encode(last))
         joined = _joined(items, whole=self._yielded <= MAX_ITEMS)
@@ -281,15 +288,15 @@ def open_step(
         fields["argument"] = given
     if contract is not None and contract.writes and configuration.refuses_writes():
         stands(recorder.sink)  # where the journal was deleted, the begin goes to another file
-    _begin(recorder, operation, actor, fields)
-    return Step(recorder, operation, _outcome(recorder, operation, contract, given, stream=stream))
-
-
-def _begin(recorder: Recorder, operation: Operation, actor: str, fields: Mapping[str, Any]) -> None:
+    fields["actor"], begun = actor, FACTS[kind][0]
     try:
-        recorder.begin(operation, FACTS[operation.kind][0], actor=actor, **fields)
+        recorder.begin(operation, begun, **fields)
+        outcome = _outcome(recorder, operation, contract, given, stream=stream)
+        return Step(recorder, operation, outcome)
     except BaseException as error:  # a signal handler's: the body is not entered
         if not recorder.strict:
+            # Whether the begin was written is not known; one that stands there twice counts once.
+            recorder.begin(operation, begun, **fields)
             Step(recorder, operation).fail(error)
         raise
 

@@ -344,6 +344,7 @@ class _Reading:
         try:
             with step.active():
                 item = self._resume()
+            step.item(item)
         except StopIteration as stop:
             self.returned = stop.value
             step.end_stream(complete=not self._leaving, returned=stop.value)
@@ -357,7 +358,6 @@ class _Reading:
         except BaseException as error:
             step.fail(error)
             raise
-        step.item(item)
         self._leaving = False
         return item
 
@@ -410,6 +410,7 @@ class _AsyncReading:
         try:
             with step.active():
                 item = await step.awaited(resume)
+            step.item(item)
         except StopAsyncIteration:
             step.end_stream(complete=not self._leaving)
             return _OVER
@@ -422,7 +423,6 @@ class _AsyncReading:
         except BaseException as error:
             step.fail(error)
             raise
-        step.item(item)
         self._leaving = False
         return item
 

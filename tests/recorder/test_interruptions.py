@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import gc
 import itertools
@@ -329,10 +330,56 @@ def test_a_time_limit_is_told_at_whatever_step_of_ours_it_comes_up(
     assert own.lost == 0
 
 
-STRIDE = 11
-"""Of the steps of a call every eleventh is tried."""
-
-
 def _one_by_one(value: Any) -> Iterator[Any]:
     yield value
     yield (value,)
+
+
+def _answers(messages: Any) -> Any:
+    return messages
+
+
+async def _waits(it: Any) -> Any:
+    return it
+
+
+def _awaited(coroutine: Any) -> Any:
+    with contextlib.suppress(StopIteration):
+        coroutine.send(None)
+
+
+KINDS_OF_CALLS: dict[str, Callable[[Any], object]] = {
+    "tool": tracekit.tool(effect="read", name="tool")(_answers),
+    "keyed": tracekit.tool(idempotency_key=lambda given: "k", name="keyed")(_answers),
+    "model": tracekit.llm(name="model")(_answers),
+    "step": tracekit.step(name="step")(_answers),
+    "agent": tracekit.agent(name="agent")(_answers),
+}
+_reading = tracekit.tool(effect="read", name="reading")(_one_by_one)
+_waiting = tracekit.tool(effect="read", name="waiting")(_waits)
+KINDS_OF_CALLS["generator"] = lambda value: [*_reading(value)]
+KINDS_OF_CALLS["coroutine"] = lambda value: _awaited(_waiting(value))
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # it was interrupted
+@pytest.mark.parametrize("name", ["plain", "a date"])
+@pytest.mark.parametrize("kind", KINDS_OF_CALLS)
+def test_a_time_limit_leaves_no_end_without_its_begin_and_hardly_a_begin_without_end(
+    kind: str, name: str
+) -> None:
+    call, value = KINDS_OF_CALLS[kind], VALUES[name]
+    tried = 0
+    with recording() as recorded, tracekit.run():
+        call(value)
+        call(value)
+        while _interrupted_at(7 * tried, lambda: call(value), SoftLimit) is not None:
+            tried += 1
+    rows = recorded.rows()
+    assert tried > 5
+    assert [row.actor for row in rows if row.ts_start_ns is None] == []
+    # What stays open was interrupted as one function of ours handed over to the next.
+    assert sum(row.ts_end_ns is None for row in rows) <= max(2, tried // 6)
+
+
+STRIDE = 11
+"""Of the steps of a call every eleventh is tried."""
