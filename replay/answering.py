@@ -73,6 +73,12 @@ class Answerer(Protocol):
     def latency_ns(self, answer: Answer) -> int:
         """How long the answer took when it was recorded; the injected clock advances by it."""
 
+    def patience(self, answer: Answer) -> Mapping[str, Any]:
+        """What bounds the wait for a call that was cancelled when it was recorded."""
+
+    def outwaited(self, asked: AskedCall, answer: Answer) -> Answer:
+        """Answer a call otherwise that nothing cancels as the record says in ``answer``."""
+
     def policy(self, answer: Answer) -> Mapping[str, Any]:
         """Columns of the policy decision that the answer stands for; empty where there was none."""
 

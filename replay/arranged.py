@@ -47,17 +47,22 @@ class ArrangedAnswers(TapeAnswers):
 
     def call(self, asked: AskedCall) -> Answer:
         """Answer a tool call from the record, or by making it where the user lets it run."""
-        answer = super().call(asked)
-        if answer.rung in KINDS and answer.observation is None and self._doing is not None:
-            return self._do(self._doing, asked, answer)
+        answer = self._made(asked, super().call(asked))
         override = self._overrides.get(answer.recorded or "")
         if override is None or answer.observation is None:
             return answer
         self.unserved.pop(answer.recorded or "", None)
         return replace(answer, explanation=f"{answer.explanation}, set by you: {override}")
 
-    def _do(self, doing: Doing, asked: AskedCall, wanted: Answer) -> Answer:
-        made = doing.run(asked, wanted)
+    def outwaited(self, asked: AskedCall, answer: Answer) -> Answer:
+        """Answer a call that waited for longer than the record knows of."""
+        return self._made(asked, super().outwaited(asked, answer))
+
+    def _made(self, asked: AskedCall, wanted: Answer) -> Answer:
+        """Make the call, where that is what the user wants for it."""
+        if wanted.rung not in KINDS or wanted.observation is not None or self._doing is None:
+            return wanted
+        made = self._doing.run(asked, wanted)
         if made.rung != wanted.rung:
             self.player.recount(wanted.rung, made.rung)
         elif made.observation is not None:

@@ -4,16 +4,20 @@ A loop that has nothing to do before its next timer moves the clock there. So ``
 ``wait_for`` and ``timeout`` keep their order and cost no time. What waits for another thread still
 waits for it: work in an executor may take as long as the timer says.
 
+Here too waits what is to be cancelled and never is: it waits as long as it was told to, and in a
+loop that has nothing else to do no longer. Only the time counts in which the loop had to wait.
+
 Loops that are not of ``asyncio`` (uvloop) keep their own time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 from asyncio import base_events, selector_events
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
 from tracekit.conditions import Conditions
@@ -22,6 +26,12 @@ _SECOND_NS = 1_000_000_000
 _GRACE_S = 0.02
 """How long other threads, which may be about to call, are given before the clock is moved."""
 _PENDING = "_tracekit_pending"
+_BUSY_TURNS = 1_000
+"""A loop that does nothing but turn this often takes time from then on, as it would."""
+_TURN_S = 0.001
+
+waiting: dict[asyncio.Task[Any], bool] = {}
+"""The tasks that wait to be cancelled, and whether they may be left so."""
 
 
 class Held(Protocol):
@@ -81,6 +91,30 @@ def _init(held: Ask) -> Callable[[Any], Any]:
     return made
 
 
+async def wait_to_be_cancelled(seconds: float, *, may_be_left: bool) -> None:
+    """Wait until this task is cancelled; come back where that has not come about in ``seconds``.
+
+    ``may_be_left`` says that who began it may go away before it is cancelled.
+    """
+    loop, here = asyncio.get_running_loop(), asyncio.current_task()
+    over: asyncio.Future[None] = loop.create_future()
+    selector = getattr(loop, "_selector", None)
+    with ExitStack() as after:
+        if here is not None:
+            waiting[here] = may_be_left
+            after.callback(waiting.pop, here)
+        if isinstance(selector, _Selector):
+            after.enter_context(selector.patient(over, seconds))
+        else:
+            after.callback(loop.call_later(seconds, _resolve, over).cancel)
+        await over
+
+
+def _resolve(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)
+
+
 class _Selector:
     """Waits for events as the selector of a loop does, and moves the clock where only time is."""
 
@@ -88,12 +122,25 @@ class _Selector:
         self._real = real
         self._loop = loop
         self._held = held
+        self._waits: dict[asyncio.Future[None], float] = {}
+        self._turns = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
+    @contextmanager
+    def patient(self, over: asyncio.Future[None], seconds: float) -> Iterator[None]:
+        """Let ``over`` be done once the loop has waited for so long, or can only wait for that."""
+        self._waits[over] = seconds
+        try:
+            yield
+        finally:
+            del self._waits[over]
+
     def select(self, timeout: float | None = None) -> list[Any]:
         """Return what is ready; at the latest when the clock is ``timeout`` further."""
+        if self._waits:
+            return self._select_patiently(timeout)
         found = self._held()
         if found is None or timeout is None or timeout <= 0:
             return list(self._real.select(timeout))
@@ -101,6 +148,30 @@ class _Selector:
         if not events:
             found.conditions.advance(math.ceil(timeout * _SECOND_NS) + 1)
         return events
+
+    def _select_patiently(self, timeout: float | None) -> list[Any]:
+        """As ``select``, and end the waits whose time is over."""
+        found, least = self._held(), min(self._waits.values())
+        turns = timeout is not None and timeout <= 0
+        wait = 0.0 if turns else least if timeout is None else min(least, timeout)
+        before = self._loop.time()
+        ours = found is not None or timeout is None
+        events = list(self._real.select(self._patience(wait) if ours else wait))
+        self._turns = self._turns + 1 if turns and not events else 0
+        if found is None and timeout is not None:
+            self._pass(None, self._loop.time() - before)
+        elif not events and (not turns or self._turns > _BUSY_TURNS):
+            self._pass(found if timeout is not None else None, wait or _TURN_S)
+        return events
+
+    def _pass(self, found: Held | None, seconds: float) -> None:
+        """Let so much time have passed; where it is not ours to move, it has."""
+        if found is not None:
+            found.conditions.advance(math.ceil(seconds * _SECOND_NS) + 1)
+        for over, left in self._waits.items():
+            self._waits[over] = left - seconds
+            if left <= seconds:
+                _resolve(over)
 
     def _patience(self, timeout: float) -> float:
         if getattr(self._loop, _PENDING, None):

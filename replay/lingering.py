@@ -24,6 +24,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from replay import fixed_loop
 from tracekit.decorators import MARK
 
 PATIENCE_S = 10.0
@@ -57,7 +58,7 @@ class Lingering:
         """Note what the loop of this coroutine, which is about to be closed, has still to do."""
         here = asyncio.current_task()
         for task in asyncio.all_tasks():
-            if task is not here and not task.done() and _awaits_own_code(task.get_coro()):
+            if task is not here and not task.done() and _may_go_on(task):
                 self._in_loops.append(f"task {_name_of(task.get_coro())}")
         for handle in getattr(asyncio.get_running_loop(), "_scheduled", ()):
             callback = getattr(handle, "_callback", None)
@@ -118,6 +119,14 @@ def _runs_own_code(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _may_go_on(task: asyncio.Task[Any]) -> bool:
+    """Whether a task that is left behind may do something yet."""
+    left = fixed_loop.waiting.get(task)
+    if left is not None:  # with a call that never comes back
+        return not (left or task.cancelling())
+    return _awaits_own_code(task.get_coro())
 
 
 def _awaits_own_code(coroutine: Any) -> bool:

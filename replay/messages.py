@@ -28,6 +28,14 @@ class Announced(NamedTuple):
     """The digest that names it; its text comes with the first call of a tool."""
 
 
+class Given(NamedTuple):
+    """What the end of an answered call is recorded with, in place of what the planner says."""
+
+    observation: Observation | None
+    """None where only the planner's side knows what came back."""
+    fields: Mapping[str, Any]
+
+
 _TYPES = (str, str, str, str, str, int, str)
 
 

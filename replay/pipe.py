@@ -9,11 +9,14 @@ begin and, where the answer is plain too, its end. All others are told of fact b
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from replay.cancelled import OUTWAITED
 from replay.errortext import text_of
+from replay.fixed_loop import wait_to_be_cancelled
 from tracekit import conditions, guard
 from tracekit.canonical import Encoded, JsonValue, Stream, copy_json, decode, encode
 from tracekit.errors import (
@@ -158,13 +161,42 @@ class PipeAnswerer:
                     value = guard.Part(value, answer["left"])
                 return guard.Served(value, fields)
             case "raise":
-                return _failed(_error(answer), fields, stream=question.stream)
+                failed = _failed(_error(answer), fields, stream=question.stream)
+                if "patience_ns" in answer:
+                    return self._withheld(failed, question, answer)
+                return failed
             case "execute":
                 return guard.EXECUTE
             case "fault":
                 return guard.Served(None, fields)
             case strange:
                 raise WriteBlocked(question.operation.actor, "unknown", reason=f"told {strange!r}")
+
+    def _withheld(
+        self, failed: guard.Outcome, question: guard.Question, answer: Mapping[str, Any]
+    ) -> guard.Outcome:
+        """Have a call wait that was cancelled when it was recorded."""
+        operation, contract = question.operation, question.contract
+        patience_s = answer["patience_ns"] / 1e9
+        left = answer.get("outlived") is True and not (contract and contract.writes)
+
+        async def wait() -> guard.Outcome:
+            if asyncio._get_running_loop() is None:  # driven by hand
+                return failed
+            await wait_to_be_cancelled(patience_s, may_be_left=left)
+            otherwise = self._channel.ask({"outwaited": operation.span_id})
+            conditions.current().advance(int(otherwise["latency_ns"]))
+            return self._outcome(question, otherwise, otherwise["fields"])
+
+        async def wait_for_reader() -> NoReturn:
+            await wait_to_be_cancelled(patience_s, may_be_left=left)
+            self.halt(f"{operation.actor}: {OUTWAITED}")
+
+        if isinstance(failed, guard.Raised):
+            return guard.Withheld(failed.error, failed.fields, wait)
+        if isinstance(failed, guard.Served):
+            failed.value.withheld = wait_for_reader
+        return failed
 
     def _scripted(
         self, question: guard.Question, fields: dict[str, Any]

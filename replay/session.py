@@ -4,16 +4,16 @@ The parent's half of the conversation with the planner's process. Messages that 
 ``{"fact", "blobs"}`` tells what the planner does; ``{"ask": span}`` asks what becomes of the call
 that the fact of ``span`` announced; ``{"call", "argument"}`` does both for a call of plain
 arguments, whose end is recorded with the answer; ``{"decision": {...}}`` proposes the next action
-of a planner that only decides; ``{"proposed": span}`` tells what a script would reply; ``{"tag":
-[kind, secret]}`` asks for a placeholder; ``{"finding": {...}}`` reports what a wall refused;
-``{"halt": reason}`` ends it. Who answers, a tape or a case, is an ``Answerer``.
+of a planner that only decides; ``{"proposed": span}`` tells what a script would reply, and
+``{"outwaited": span}`` that nothing cancels a call; ``{"tag": [kind, secret]}`` asks for a
+placeholder; ``{"finding": {...}}`` reports what a wall refused; ``{"halt": reason}`` ends it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from replay.answering import (
     WHOLE,
@@ -29,9 +29,11 @@ from replay.answering import (
     Turn,
 )
 from replay.around import Surroundings
+from replay.cancelled import OUTWAITED, was_cancelled
 from replay.isolation import Exit
 from replay.matching import Answer, AskedCall, AskedPrompt
 from replay.messages import (
+    Given,
     announced,
     assistant_message,
     is_plain,
@@ -75,14 +77,6 @@ MAX_CALLS = 10_000
 """Of an agent, whose loops are its own."""
 
 
-class _Given(NamedTuple):
-    """What the end of an answered call is recorded with, in place of what the planner says."""
-
-    observation: Observation | None
-    """None where only the planner's side knows what came back."""
-    fields: Mapping[str, Any]
-
-
 class Session:
     """One conversation; ``run`` has it."""
 
@@ -96,8 +90,9 @@ class Session:
         self._begun: dict[str, Fact] = {}
         self._surroundings = Surroundings()
         self._values: dict[str, JsonValue] = {}
-        self._given: dict[str, _Given] = {}
+        self._given: dict[str, Given] = {}
         self._compare: dict[str, Compare] = {}
+        self._waiting: dict[str, tuple[int, AskedCall | AskedPrompt]] = {}
         self._answered: list[Answered] = []
         self._findings: list[dict[str, Any]] = []
         self._decisions = span.start - 1
@@ -144,6 +139,8 @@ class Session:
             return self._ask(str(message["ask"]))
         if "decision" in message:
             return self._decide(message["decision"])
+        if "outwaited" in message:
+            return self._outwaited(str(message["outwaited"]))
         if "tag" in message:
             kind, secret = message["tag"]
             return {"tag": self._scribe.redactor.tagger.tag(str(kind), str(secret))}
@@ -195,10 +192,10 @@ class Session:
         if seen is not None and is_plain(seen):
             self._scribe.end_call(call, seen.value, after_ns=after_ns, fields=fields)
             return {"do": "return", "told": True, "value": seen.value, "latency_ns": after_ns}
-        self._given[span] = _Given(seen, fields)
+        self._given[span] = Given(seen, fields)
         self._surroundings.begin_call(span, call.actor, around)
         self._scribe.ledger.flush()  # a body may run now
-        return reply(answer, after_ns, tool=asked.tool, effect=asked.effect)
+        return self._reply(answer, asked)
 
     def _fields(self, answer: Answer) -> Mapping[str, Any]:
         """The columns that the answer to a tool call adds to its end."""
@@ -232,8 +229,8 @@ class Session:
         )
         self._keep_to_span()
         answer = self._call(asked)
-        self._given[asked.span_id] = _Given(answer.observation, self._fields(answer))
-        return self._reply(answer, asked.tool, asked.effect)
+        self._given[asked.span_id] = Given(answer.observation, self._fields(answer))
+        return self._reply(answer, asked)
 
     def _keep_to_span(self) -> None:
         until = self._span.until  # no decision without something that was answered
@@ -271,10 +268,10 @@ class Session:
         fields = {"rung": made.answer.rung, "tainted": self._tainted}
         # What a fault makes of a reply is known on the planner's side alone.
         known = made.how == "answer" and not made.fault
-        self._given[begun.span_id] = _Given(made.answer.observation if known else None, fields)
+        self._given[begun.span_id] = Given(made.answer.observation if known else None, fields)
         said: dict[str, Any] = {"do": made.how, "fields": fields}
         if made.how == "answer":
-            said = self._reply(made.answer, begun.actor, "pure")
+            said = self._reply(made.answer, asked)
             if known and made.answer.left is not None:
                 said["left"] = made.answer.left
         said["client"] = begun.provider is not None
@@ -283,8 +280,27 @@ class Session:
             said["propose"] = True
         return {**said, "fault": dict(made.fault)} if made.fault else said
 
-    def _reply(self, answer: Answer, tool: str, effect: str) -> dict[str, Any]:
-        return reply(answer, self._answerer.latency_ns(answer), tool=tool, effect=effect)
+    def _reply(self, answer: Answer, asked: AskedCall | AskedPrompt) -> dict[str, Any]:
+        name, effect = asked.name, asked.effect
+        said = reply(answer, self._answerer.latency_ns(answer), tool=name, effect=effect)
+        if was_cancelled(answer.observation) and (wait := self._answerer.patience(answer)):
+            self._waiting[asked.span_id] = (len(self._answered) - 1, asked)
+            said |= {"latency_ns": 0, **wait}
+        return said
+
+    def _outwaited(self, span: str) -> dict[str, Any]:
+        """Answer otherwise what waited to be cancelled: nothing cancels it, or not in time."""
+        place, asked = self._waiting.pop(span)
+        step = self._answered[place]
+        if isinstance(asked, AskedPrompt):
+            raise Stopped(f"{step.name}: {OUTWAITED}")
+        answer = self._answerer.outwaited(asked, step.answer)
+        self._answered[place] = replace(step, answer=answer)
+        self._tainted = True
+        if answer.rung == "stop":
+            raise Stopped(answer.explanation)
+        self._given[span] = Given(answer.observation, self._fields(answer))
+        return reply(answer, self._answerer.latency_ns(answer), tool=asked.tool, effect=step.effect)
 
     # --- planners that decide ---------------------------------------------------------------------
 

@@ -328,14 +328,20 @@ class ShadowAnswers:
         return Answer("error", not_executed(asked.tool), tainted=True, explanation="not executed")
 
     def _plan(self, asked: AskedCall, would: Would, judged: Judgement, answered: str) -> None:
-        arguments = dict(asked.arguments)
+        what = (asked.tool, dict(asked.arguments), asked.effect)
         said = (judged.decision, judged.rule, judged.reason)
-        self.planned.append(
-            PlannedCall(asked.tool, arguments, asked.effect, would, *said, answered)
-        )
+        self.planned.append(PlannedCall(*what, would, *said, answered))
 
     def _kept(self, answer: Answer, judged: Judgement) -> Answer:
         self._columns[id(answer)] = (answer, judged)
+        return answer
+
+    def patience(self, answer: Answer) -> Mapping[str, Any]:
+        """Nothing was cancelled before."""
+        return {}
+
+    def outwaited(self, asked: AskedCall, answer: Answer) -> Answer:
+        """Nothing waits here to be cancelled."""
         return answer
 
     def policy(self, answer: Answer) -> Mapping[str, Any]:

@@ -7,9 +7,11 @@ model or by a script, as the user chose; the user's turns come from the record t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
+from replay.cancelled import Cancelled
 from replay.locked import Lock, as_proposal
 from replay.matching import Answer, AskedCall, AskedPrompt, Player
 from replay.models import Model, ModelUnavailable
@@ -18,10 +20,13 @@ from replay.result import PROMPT_CHANGED, LockedDecision
 from replay.session import PromptAnswer, Stopped, Turn, tool_message
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
+from tracekit.events import Rung
 from tracekit.trajectory import Decision, Message, ModelCall, Observation, Trajectory
 
 ModelMode = Literal["recorded", "live", "scripted", "positional"]
 MODEL_MODES: tuple[ModelMode, ...] = ("recorded", "live", "scripted", "positional")
+_RECORDED: tuple[Rung, ...] = ("exact", "normalised", "reused", "stale", "nearest")
+"""Rungs on which the record answers."""
 Mode = Literal["free", "locked"]
 MODES: tuple[Mode, ...] = ("free", "locked")
 
@@ -44,6 +49,7 @@ class TapeAnswers:
         ]
         self._model_latencies = {m.event_id: m.latency_ns or 0 for m in self._record.model_calls}
         self._policed = any(one.call.policy_decision is not None for one in player.tape.calls)
+        self._cancelled = Cancelled(self._record)
         self._deciding = False
         self._proposals = player
         self._spoken_otherwise = False
@@ -72,6 +78,20 @@ class TapeAnswers:
         event = answer.recorded or ""
         found = self.player.tape.find(event)
         return self._model_latencies.get(event, 0) if found is None else found.call.latency_ns or 0
+
+    def patience(self, answer: Answer) -> Mapping[str, Any]:
+        """How long a call may wait that was cancelled when it was recorded; empty: not at all."""
+        if answer.rung not in _RECORDED:
+            return {}
+        patience_ns = self._cancelled.patience_ns(answer.recorded)
+        return {"patience_ns": patience_ns, "outlived": self._cancelled.outlived(answer.recorded)}
+
+    def outwaited(self, asked: AskedCall, answer: Answer) -> Answer:
+        """Answer a call that waited for longer than the record knows of."""
+        made = self.player.outwait(asked, answer)
+        if self._mode == "locked":
+            return replace(made, rung="stop", explanation=f"cannot lock: {made.explanation}")
+        return made
 
     def policy(self, answer: Answer) -> Mapping[str, Any]:
         """The recorded policy decision: a call that was denied then is denied again."""

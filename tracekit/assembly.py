@@ -47,8 +47,7 @@ def build(events: Sequence[Event], load: LoadBlob) -> Trajectory:
     root = next((row for row in rows if row.event_type == "run"), rows[0])
     agent = _agent_row(root, rows)
     attributes = _object(root.attributes)
-    planned, covered = _calls(rows, reader)
-    calls = with_write_sets(planned)
+    calls, covered = _calls(rows, reader)
     models = _model_calls(rows, reader)
     answer = reader.observation(agent)
     decisions = number(with_answer(Grouping(rows, calls, models).decisions(), answer, root.status))
@@ -65,6 +64,7 @@ def build(events: Sequence[Event], load: LoadBlob) -> Trajectory:
         tools=_tools(attributes.get("tools"), [*calls, *covered], load),
         mints=_mints(rows),
         ts_start_ns=root.ts_start_ns,
+        ts_end_ns=agent.ts_end_ns,
         versions=attributes.get("versions") or {},
         made_by=Origin.from_attribute(_object(agent.attributes).get(MADE_BY)),
         tags=tuple(attributes.get("tags") or ()),
@@ -234,7 +234,7 @@ def _calls(rows: Sequence[Event], reader: _Reader) -> tuple[list[Call], list[Cal
         call = _call(row, reader, path, seen[tool, path], above)
         seen[tool, path] += 1
         (planned if above is None else covered).append(call)
-    return planned, covered
+    return with_write_sets(planned), covered
 
 
 def _call(
@@ -292,6 +292,8 @@ def _model_calls(rows: Sequence[Event], reader: _Reader) -> list[ModelCall]:
                 rung=row.rung,
                 tainted=bool(row.tainted),
                 left=_left(row),
+                ts_start_ns=row.ts_start_ns,
+                ts_end_ns=row.ts_end_ns,
             )
         )
         seen[row.actor, path] += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
@@ -78,6 +78,14 @@ class Raised:
 
     error: BaseException
     fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld(Raised):
+    """Give no answer until the caller cancels the call; where nobody can, raise ``error``."""
+
+    wait: Callable[[], Awaitable[Outcome]]
+    """Waits to be cancelled; gives what becomes of the call where nothing cancels it."""
 
 
 Outcome = Execute | Served | Raised

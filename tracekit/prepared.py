@@ -226,6 +226,9 @@ class Short(Operation):
     answered = False
     """Never: what is answered without running its body is not simple."""
 
+    async def wait(self) -> None:
+        """Nothing passes: there is no answer."""
+
     def answer(self) -> Any:
         """There is none."""
         raise AssertionError("only an answered step has an answer")

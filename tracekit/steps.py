@@ -7,6 +7,7 @@ does, so what holds here holds for every way into a tool or a model.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Awaitable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -67,6 +68,26 @@ class Step:
     def answered(self) -> bool:
         """Whether the call is answered without running its body."""
         return not isinstance(self.outcome, guard.Execute)
+
+    async def wait(self) -> None:
+        """Give way once, as a body would: what was begun beside it comes to begin.
+
+        A call that gives no answer waits to be cancelled.
+        """
+        if isinstance(self.outcome, guard.Withheld):
+            await self._withheld(self.outcome)
+            return
+        asyncio = sys.modules.get("asyncio")
+        if asyncio is not None and asyncio._get_running_loop() is not None:
+            await asyncio.sleep(0)
+
+    async def _withheld(self, given: guard.Withheld) -> None:
+        try:
+            self.outcome = await given.wait()
+        except BaseException as error:
+            self.fields |= given.fields
+            self.fail(error)
+            raise
 
     def answer(self) -> Any:
         """Return or raise what answers the call; it is recorded as its observation."""
@@ -180,6 +201,9 @@ class Unrecorded:
     """A call that runs as if it were not decorated, because it could not be recorded."""
 
     answered = False
+
+    async def wait(self) -> None:
+        """Nothing passes: there is no answer."""
 
     def answer(self) -> Any:
         """There is none."""

@@ -128,6 +128,8 @@ class ModelCall:
     """In how many pieces its reply was read by a reader that then went away; 0 where that is not
     known, None where it was read to its end.
     """
+    ts_start_ns: int | None = None
+    ts_end_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,8 @@ class Trajectory:
     """What the planner could call, as far as the record says; at least what it did call."""
     mints: tuple[Mint, ...] = ()
     ts_start_ns: int | None = None
+    ts_end_ns: int | None = None
+    """When the agent came back; what it had begun may have gone on."""
     versions: Mapping[str, str] = field(default_factory=dict)
     made_by: Origin | None = None
     """The code that made it, where the record tells."""

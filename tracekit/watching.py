@@ -35,6 +35,9 @@ class Watched:
         self._resumed = False
         self._running: weakref.ref[_Running] | None = None
 
+    async def wait(self) -> None:
+        """Nothing passes: there is no answer."""
+
     def answer(self) -> Any:
         """There is none."""
         raise AssertionError("only an answered step has an answer")

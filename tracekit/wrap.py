@@ -38,6 +38,9 @@ class Step(Protocol):
     def answered(self) -> bool:
         """Whether the call is answered without running its body."""
 
+    async def wait(self) -> None:
+        """Let pass what passes before a coroutine is answered."""
+
     def answer(self) -> Any:
         """Return or raise what answers the call."""
 
@@ -171,7 +174,7 @@ def _coroutine(function: Callable[..., Any], open_step: OpenStep, off: Off) -> C
             return await function(*args, **kwargs)
         step = open_step(args, kwargs)
         if step.answered:
-            await _let_others_begin()
+            await step.wait()
             return step.answer()
         try:
             with step.active():
@@ -183,13 +186,6 @@ def _coroutine(function: Callable[..., Any], open_step: OpenStep, off: Off) -> C
         return value
 
     return wrapper
-
-
-async def _let_others_begin() -> None:
-    """Give way once, as the body that is not run would: what was begun beside it comes to begin."""
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is not None and asyncio._get_running_loop() is not None:
-        await asyncio.sleep(0)
 
 
 def _generator(function: Callable[..., Any], open_step: OpenStep, off: Off) -> Callable[..., Any]:
@@ -237,8 +233,9 @@ def _async_generator(  # noqa: C901  # an async generator cannot hand its turn t
                     resume = passed.asend(sent)
         step = open_step(args, kwargs)
         if step.answered:
-            for item in _played(step.answer()):
+            for item in _begun(answer := step.answer()):
                 yield item
+            await _end_of_reading(answer)
             return
         try:
             generator = function(*args, **kwargs)
@@ -271,6 +268,18 @@ def _played(recorded: Iterable[Any]) -> Generator[Any, Any, Any]:
     if end == "left":
         recorded.read_on()  # type: ignore[attr-defined]  # what ends so is a stream
     return last
+
+
+def _begun(recorded: Iterable[Any]) -> Iterable[Any]:
+    """What is played before a reader has to wait."""
+    withheld = isinstance(recorded, Stream) and recorded.withheld is not None
+    return recorded[:-1] if withheld else _played(recorded)  # type: ignore[index]  # a list
+
+
+async def _end_of_reading(recorded: object) -> None:
+    """Wait with a reader who was cancelled behind the last item."""
+    if isinstance(recorded, Stream) and recorded.withheld is not None:
+        await recorded.withheld()
 
 
 def _end(step: Step, value: object) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from replay.cancelled import UNKNOWN_NS
 from replay.case import Case, Fault, Fixture, ModelScript, Reply
 from replay.case.schema import holds
-from replay.matching import Answer, AskedCall, AskedPrompt, not_in_recording
+from replay.matching import Answer, AskedCall, AskedPrompt, never_answered, not_in_recording
 from replay.models import Model, ModelUnavailable
 from replay.session import PromptAnswer, Stopped, Turn
 from tracekit.canonical import JsonValue, canonical_text
@@ -144,6 +145,14 @@ class CaseAnswers:
     def latency_ns(self, answer: Answer) -> int:
         """By how much the planner's clock advances with an answer."""
         return self._delays.get(answer.recorded or "", 0)
+
+    def patience(self, answer: Answer) -> Mapping[str, Any]:
+        """A case tells that a call was cancelled, and not how long it was waited for."""
+        return {"patience_ns": UNKNOWN_NS}
+
+    def outwaited(self, asked: AskedCall, answer: Answer) -> Answer:
+        """A call that nothing cancels has no answer in the case."""
+        return never_answered(answer, asked.tool)
 
     def policy(self, answer: Answer) -> Mapping[str, Any]:
         """A case keeps no policy decisions: a refusal in it is an error like any other."""

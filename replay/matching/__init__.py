@@ -16,7 +16,7 @@ from replay.matching.options import (
     split_similarity,
 )
 from replay.matching.player import EVIDENCE, Player
-from replay.matching.unmatched import not_in_recording
+from replay.matching.unmatched import never_answered, not_in_recording
 from replay.matching.validating import refusal
 from replay.matching.values import (
     UNMATCHED,
@@ -40,6 +40,7 @@ __all__ = [
     "Player",
     "Policies",
     "Unmatched",
+    "never_answered",
     "not_in_recording",
     "parse_binding",
     "parse_ignore",

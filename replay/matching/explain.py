@@ -13,10 +13,11 @@ from collections.abc import Set as AbstractSet
 from rapidfuzz import fuzz, process
 
 from replay.matching.likeness import LONG, likeness
-from replay.matching.values import Nearest
+from replay.matching.values import AskedCall, Nearest
 from replay.tape import RecordedCall, Tape
 from tracekit import jsontree
 from tracekit.canonical import JsonValue, canonical_text, json_text
+from tracekit.events import ContentState
 from tracekit.jsontree import Difference
 
 _LOOKED_BACK, _LOOKED_AHEAD = 64, 192
@@ -27,6 +28,12 @@ _SHORTLIST = 8
 _SHOWN = 3
 _NAMED = 32
 _LONGEST_VALUE = 60
+_NOT_KEPT: dict[ContentState, str] = {
+    "absent": "it has no observation: only a digest was kept, or it had not come back yet",
+    "truncated": "its observation was described or cut, not kept whole",
+    "redacted": "its observation was redacted whole",
+    "reference": "its observation is no longer stored",
+}
 _TIMES = {1: "once", 2: "twice", 3: "three times", 4: "four times", 5: "five times"}
 
 
@@ -206,3 +213,26 @@ def _alike(left: dict[str, JsonValue], right: dict[str, JsonValue], place: str) 
     if isinstance(ours, str) and isinstance(theirs, str):
         return likeness(ours, theirs, sort=True)
     return 0.0 if jsontree.differences(ours, theirs) else 1.0
+
+
+def place_of(recorded: RecordedCall) -> str:
+    """Say where in the record a call stands."""
+    call = recorded.call
+    return f"decision {call.decision}" if call.decision else "made beneath another tool call"
+
+
+def not_compared(asked: AskedCall, recorded: RecordedCall) -> str:
+    """Say which parts of two calls nobody can compare, since they were only described."""
+    parts = asked.described or recorded.described
+    if not parts:
+        return ""
+    more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
+    what = f"{', '.join(parts[:3])}{more}"
+    return f"{place_of(recorded)} may be another call: not compared, since not kept: {what}"
+
+
+def not_kept(recorded: RecordedCall) -> str:
+    """Say why an equal call of the record cannot answer."""
+    state = recorded.call.observation.state
+    said = _NOT_KEPT.get(state, f"its observation was not kept (state {state})")
+    return f"recorded as {place_of(recorded)}, but {said}"

@@ -13,34 +13,29 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
+from replay.cancelled import OUTWAITED
 from replay.matching import rungs
 from replay.matching.aliases import Aliases
 from replay.matching.binding import recorded_tool
-from replay.matching.explain import times
+from replay.matching.explain import not_compared, not_kept, place_of, times
 from replay.matching.learning import Learner
 from replay.matching.library import Library
 from replay.matching.prompts import PromptPlayer
 from replay.matching.question import Question, ask, nature_of, sees_writes
 from replay.matching.rungs import Found
-from replay.matching.unmatched import answer_unmatched
+from replay.matching.unmatched import answer_unmatched, never_answered
 from replay.matching.validating import Fault, find_fault
 from replay.matching.values import Answer, AskedCall, AskedPrompt, Policies
 from replay.matching.writes import WritesSoFar
 from replay.tape import RecordedCall, Tape
 from tracekit.canonical import JsonValue, as_compared, class_differences, cut_digest, digest
-from tracekit.events import ContentState, Effect, Rung
+from tracekit.events import Effect, Rung
 from tracekit.trajectory import Call, Observation
 
 EVIDENCE: tuple[Rung, ...] = ("exact", "normalised")
 """Rungs whose observations taint nothing."""
 
 _DOWN = (rungs.beneath_same, rungs.fresh, rungs.beneath, rungs.again, rungs.stale)
-_NOT_KEPT: dict[ContentState, str] = {
-    "absent": "it has no observation: only a digest was kept, or it had not come back yet",
-    "truncated": "its observation was described or cut, not kept whole",
-    "redacted": "its observation was redacted whole",
-    "reference": "its observation is no longer stored",
-}
 
 
 class Player:
@@ -116,7 +111,7 @@ class Player:
             rung="exact",
             observation=recorded.call.observation,
             recorded=recorded.call.event_id,
-            explanation=f"{asked.tool}: {_place_of(recorded)}",
+            explanation=f"{asked.tool}: {place_of(recorded)}",
         )
 
     def _looked_up(self, asked: AskedCall) -> Answer:
@@ -132,7 +127,7 @@ class Player:
         if fault is not None:
             return _failing(asked, fault)
         if found is not None and question.nature == "write":
-            unknown = _not_compared(asked, self.tape.calls[found.place])
+            unknown = not_compared(asked, self.tape.calls[found.place])
             if unknown:
                 return self._unmatched(question, why=unknown)
         if found is not None:
@@ -145,6 +140,19 @@ class Player:
         )
         keys.note(question.tool, arguments)
         return answer
+
+    def outwait(self, asked: AskedCall, answer: Answer) -> Answer:
+        """Answer a call by policy that was given a recorded cancellation, and was not cancelled."""
+        recorded = self.tape.find(answer.recorded or "")
+        if recorded is None:
+            return never_answered(answer, asked.tool)
+        question = ask(asked, self.tape, self.policies, self._aliases, self._writes, self._learner)
+        why = f"recorded as {place_of(recorded)}, but {OUTWAITED}"
+        made = self._unmatched(question, why=why, recorded=recorded)
+        self.recount(answer.rung, made.rung)
+        if self._tainted_from is None:
+            self._tainted_from = self._answers
+        return made
 
     def prompt(self, asked: AskedPrompt) -> Answer | None:
         """Find the recorded reply to an equal prompt; None where the record has none."""
@@ -240,7 +248,7 @@ class Player:
         recorded = self.tape.calls[found.place]
         if self._is_exercised(question, found):
             self._use_up(recorded, done=False)
-            where = f"recorded as {_place_of(recorded)}, made in the sandbox"
+            where = f"recorded as {place_of(recorded)}, made in the sandbox"
             return self._unmatched(question, why=where, recorded=recorded)
         if found.rung == "stale" and self.policies.stale == "error":
             self._asked_for.add(found.place)
@@ -248,7 +256,7 @@ class Player:
         if not found.again:
             self._use_up(recorded, done=recorded.servable)
         if not recorded.servable:
-            return self._unmatched(question, why=_not_kept(recorded), recorded=recorded)
+            return self._unmatched(question, why=not_kept(recorded), recorded=recorded)
         why = found.why
         if found.rung == "reused":
             self._account(question, found)
@@ -256,9 +264,9 @@ class Player:
         elif self._learner is not None and question.nature != "write":
             learnt = self._learner.learn(recorded.arguments, question.arguments)
             why = ", ".join(part for part in (why, learnt) if part)
-        unknown = _not_compared(question.asked, recorded)
+        unknown = not_compared(question.asked, recorded)
         why = ", ".join(part for part in (why, unknown) if part)
-        where = _place_of(recorded)
+        where = place_of(recorded)
         return Answer(
             rung=found.rung,
             observation=recorded.call.observation,
@@ -374,24 +382,3 @@ def _failing(asked: AskedCall, fault: Fault) -> Answer:
         tainted=not fault.certain,
         explanation=f"{asked.tool}: {fault.text}",
     )
-
-
-def _place_of(recorded: RecordedCall) -> str:
-    call = recorded.call
-    return f"decision {call.decision}" if call.decision else "made beneath another tool call"
-
-
-def _not_compared(asked: AskedCall, recorded: RecordedCall) -> str:
-    """Say which parts of two calls nobody can compare, since they were only described."""
-    parts = asked.described or recorded.described
-    if not parts:
-        return ""
-    more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
-    what = f"{', '.join(parts[:3])}{more}"
-    return f"{_place_of(recorded)} may be another call: not compared, since not kept: {what}"
-
-
-def _not_kept(recorded: RecordedCall) -> str:
-    state = recorded.call.observation.state
-    said = _NOT_KEPT.get(state, f"its observation was not kept (state {state})")
-    return f"recorded as {_place_of(recorded)}, but {said}"

@@ -5,6 +5,9 @@ A write is never answered by likeness and never sent out live, whatever the poli
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from replay.cancelled import OUTWAITED
 from replay.matching.explain import describe, describe_missing_tool, find_nearest
 from replay.matching.library import Library
 from replay.matching.question import Question
@@ -79,6 +82,17 @@ def not_in_recording(tool: str) -> Observation:
         is_error=True,
         error_type=ERROR_TYPE,
         error_message=message,
+    )
+
+
+def never_answered(answer: Answer, name: str) -> Answer:
+    """Answer otherwise what was given the cancellation of a call, which never came about."""
+    return replace(
+        answer,
+        rung="error",
+        observation=not_in_recording(name),
+        tainted=True,
+        explanation=f"{name}: {OUTWAITED}",
     )
 
 

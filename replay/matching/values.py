@@ -42,6 +42,11 @@ class AskedCall:
     """The id under which a model asked for it, where that is known."""
 
     @property
+    def name(self) -> str:
+        """That of the tool."""
+        return self.tool
+
+    @property
     def compared(self) -> Mapping[str, JsonValue]:
         """The arguments as the record's are compared with them."""
         whole = as_compared(dict(self.arguments), self.types) if self.types else self.arguments
@@ -59,6 +64,8 @@ class AskedPrompt:
     path: tuple[str, ...] = ()
     span_id: str = ""
     model: str | None = None
+    effect: Effect = "pure"
+    """Of whoever asks a model; what it proposes is another call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ excepted), never recurses through data and keeps no reference to the object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
@@ -57,6 +57,8 @@ class Stream(list[Any]):
         self.end = end
         self.read_on: Callable[[], NoReturn] = _nothing_more
         """What happens to a reader who goes on where the recorded one went away."""
+        self.withheld: Callable[[], Awaitable[NoReturn]] | None = None
+        """Waits until the reader is cancelled, as the recorded one was behind the last item."""
 
 
 def _nothing_more() -> NoReturn:

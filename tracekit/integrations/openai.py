@@ -79,6 +79,8 @@ def _wrapped_async(original: Callable[..., Any]) -> Callable[..., Any]:
         if asked is None:
             return await original(self, cast_to, options, *args, **kwargs)
         if asked.step.answered:
+            if isinstance(asked.step.outcome, guard.Withheld):
+                await asked.step.wait()
             return await self._process_response(**asked.answer(self, cast_to, options, kwargs))
         with asked.sending(options):
             result = await original(self, cast_to, options, *args, **kwargs)
