@@ -45,6 +45,11 @@ class RememberingTagger:
         there = os.environ.get(KEY_VARIABLE) or key_path().exists()
         return cls(KeyedTagger(load_key()) if there else None)
 
+    @property
+    def keyed(self) -> bool:
+        """Whether a secret has the tag here that it has elsewhere."""
+        return self._keyed is not None
+
     def tag(self, kind: str, secret: str) -> str:
         """Return the tag of ``secret``."""
         tag = self._number(kind, secret) if self._keyed is None else self._keyed.tag(kind, secret)

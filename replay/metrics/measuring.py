@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from difflib import get_close_matches
 
 from replay.case import Case
@@ -12,6 +13,7 @@ from replay.metrics.buckets import FIXED, NONE, attempt_of, buckets_of
 from replay.metrics.counting import Measured, count_metrics
 from replay.metrics.ending import broken_off
 from replay.metrics.gold import Gold, GoldFor, gold_of_case, gold_of_run
+from replay.metrics.hidden import as_shown
 from replay.metrics.model import MeasuredRun, RunMeasures
 from replay.metrics.summing import sum_up
 from replay.metrics.table import Metrics
@@ -32,7 +34,9 @@ def measure(run: MeasuredRun | Trajectory, *, gold: AnyGold = None) -> RunMeasur
     """
     measured = MeasuredRun(run) if isinstance(run, Trajectory) else run
     trajectory = measured.trajectory
-    counts, missing = count_metrics(Measured(measured, _gold_for(gold)(trajectory)))
+    shown = as_shown(trajectory, _gold_for(gold)(trajectory))
+    counted = replace(measured, trajectory=shown.run)
+    counts, missing = count_metrics(Measured(counted, shown.gold, shown.hidden))
     return RunMeasures(
         run_id=trajectory.run_id,
         task_id=trajectory.task_id,

@@ -21,6 +21,8 @@ from tracekit.trajectory import Call, Trajectory
 
 _MOST_CELLS = 250_000
 """So many pairs of unequal calls are weighed; of more, the calls are paired in order."""
+_TIE = 1e-6
+"""So little that no number of arguments outweighs a share."""
 WHOLE = "(whole)"
 """The one argument of a call whose arguments are no object."""
 
@@ -112,6 +114,15 @@ def _best(expected: Sequence[Step], made: Sequence[Step], compare: _Compare) -> 
     from scipy.optimize import linear_sum_assignment
 
     table = [[compare(one, other) for other in made] for one in expected]
-    shares = [[len(pair.equal) / max(1, len(pair.arguments)) for pair in row] for row in table]
-    rows, columns = linear_sum_assignment(shares, maximize=True)
+    worth = [[_worth(pair) for pair in row] for row in table]
+    rows, columns = linear_sum_assignment(worth, maximize=True)
     return [table[row][column] for row, column in zip(rows, columns, strict=True)]
+
+
+def _worth(pair: PairedCall) -> float:
+    """Weigh a pair by its share of equal arguments; where that ties, by how many there are.
+
+    So what is counted is the same whichever of two runs is expected.
+    """
+    equal, names = len(pair.equal), len(pair.arguments)
+    return equal / max(1, names) + _TIE * (equal - _TIE * names)

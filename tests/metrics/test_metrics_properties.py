@@ -66,6 +66,13 @@ def test_what_is_precision_one_way_is_recall_the_other(one: Trajectory, other: T
         assert there.value("argument_accuracy") == back.value("argument_accuracy")
 
 
+def test_pairs_that_agree_by_as_much_are_chosen_alike_whichever_run_is_expected() -> None:
+    one = run(read("search"), read("search", a=2, b=2, c=2))
+    other = run(read("search", b=2), read("search", a=0, b=2))
+    there, back = measure(one, gold=other), measure(other, gold=one)
+    assert there.value("argument_accuracy") == back.value("argument_accuracy") == 1 / 4
+
+
 @settings(max_examples=15)
 @given(st.lists(runs(), min_size=1, max_size=5, unique_by=lambda one: one.run_id))
 def test_the_parts_of_a_rate_and_the_buckets_of_runs_add_up_to_the_whole(
