@@ -198,8 +198,13 @@ def contract_of(
     )
 
 
-def _check_key(tool: str, place: str, parameters: tuple[Parameter, ...] | None) -> None:
+def _check_key(tool: str, place: object, parameters: tuple[Parameter, ...] | None) -> None:
     """Refuse an idempotency field that no call of the tool could have."""
+    if not isinstance(place, str):
+        raise ContractError(
+            f"tool {tool!r}: idempotency_field {place!r} names no argument",
+            hint="a function that computes the key is given as idempotency_key=",
+        )
     if parameters is None:
         return
     names = [parameter.name for parameter in parameters if parameter.kind != "receiver"]

@@ -273,6 +273,11 @@ def _tool(
     whose: Whose,
     idempotency_key: Callable[[dict[str, Any]], str] | None,
 ) -> F:
+    if idempotency_key is not None and not callable(idempotency_key):
+        raise ContractError(
+            f"tool {contract.name!r}: idempotency_key {idempotency_key!r} cannot be called",
+            hint="the argument that is the key is named by idempotency_field=",
+        )
     if contract.writes:
         note_body(function, contract.name)
     text = contract.model_dump_json()

@@ -3,7 +3,8 @@
 The recorder knows what is under way (a context variable, so that tasks keep their own parents) and
 writes one fact at each begin and each end, redacted, before the caller goes on. A fault of its own
 never reaches agent code: it is counted, logged once, and becomes a loss event as soon as one can be
-written. ``strict`` turns this round for replays, where a fault must not pass in silence.
+written. ``strict`` turns this round for replays: a begin or an end that cannot be told is raised,
+as no call may go unseen; what functions of the agent raise around a call is counted there, too.
 
 Its locks are reentrant: the garbage collector may close a half-read generator, and a signal handler
 may call a tool, in the middle of anything here.
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tracekit import conditions, otel
-from tracekit.canonical import sound_text
+from tracekit.canonical import text_of
 from tracekit.declaring import kept_contract
 from tracekit.drafts import Draft, draft
 from tracekit.events import (
@@ -186,8 +187,6 @@ class Recorder:
     def _without_span(self, error: Exception) -> None:
         """Go on where the program's SDK failed: the event is recorded, so nothing is lost."""
         pass_on(error)
-        if self.strict:
-            raise error
         with Suppressed(Exception):  # a handler of the program's, or no room on the stack
             _log.warning("tracekit could not keep a span: %s", type(error).__name__)
 
@@ -245,7 +244,10 @@ class Recorder:
         if operation is None:
             _log.warning("%s outside any run is not recorded", fact.__name__)
             return
-        self._guarded(self._note, operation, fact, fields)
+        try:  # also in a replay: what a program notes may be anything, and no call hangs on it
+            self._note(operation, fact, fields)
+        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            self.note_fault(error, operation)
 
     def _note(self, operation: Operation, fact: type[Fact], fields: dict[str, Any]) -> None:
         blobs: list[Blob] = []
@@ -289,7 +291,7 @@ class Recorder:
             return tuple(self._without_secrets(item, secrets) for item in said)
         if isinstance(said, dict):
             return self.redactor.redact(said, scope=secrets).value
-        return self.redactor.redact_text(sound_text(str(said)), scope=secrets)
+        return self.redactor.redact_text(text_of(said), scope=secrets)
 
     def _put(
         self,
@@ -347,13 +349,8 @@ class Recorder:
             self.note_fault(error, operation)
 
     def note_fault(self, error: Exception, operation: Operation | None = None) -> None:
-        """Count an event that could not be recorded, and say so in the log once an outage.
-
-        A replay is strict: there the fault is raised.
-        """
+        """Count an event that could not be recorded, and say so in the log once an outage."""
         pass_on(error)
-        if self.strict:
-            raise error
         with self._lock:
             self.lost += 1
             why = self._outage.blame(error, operation)

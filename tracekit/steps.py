@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tracekit import carrying, configuration, guard
-from tracekit.canonical import Encoded, JsonValue, encode, sound_text
+from tracekit.canonical import Encoded, JsonValue, encode, text_of
 from tracekit.canonical.classes import name_class
 from tracekit.contract import Contract
 from tracekit.errors import CallRefused
@@ -128,7 +128,7 @@ class Step:
 
         A replay hands the value out, and whoever reads it there raises the same again.
         """
-        told = {"error_type": _error_name(error), "error_message": _text_of(error)}
+        told = {"error_type": _error_name(error), "error_message": text_of(error)}
         self._end(status="ok", observation=value, **told)
 
     def end_stream(self, *, complete: bool, returned: object = None) -> None:
@@ -363,7 +363,7 @@ def _described(error: BaseException) -> dict[str, Any]:
     return {
         "status": "error",
         "error_type": _error_name(error),
-        "error_message": _text_of(error),
+        "error_message": text_of(error),
         "observation": error,
     }
 
@@ -372,13 +372,3 @@ def _error_name(error: BaseException) -> str:
     """The class of an error as it is recorded: bare for built-in ones, else with its module."""
     module, _, name = name_class(type(error)).partition(":")
     return name if module == "builtins" else f"{module}.{name}"
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return sound_text(str(error))
-    except KeyboardInterrupt:
-        raise
-    except BaseException as broken:  # noqa: BLE001  # a hostile __str__ is the agent's
-        pass_on(broken)
-        return f"<{type(error).__name__} that cannot be printed>"

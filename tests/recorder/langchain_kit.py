@@ -47,6 +47,7 @@ def recording() -> Iterator[Recorded]:
     redactor = Redactor(Rules.from_user([]), KeyedTagger(load_key()))
     with recording_to(Recorder(sink, redactor, strict=True)), tracekit.run(name="test"):
         yield Recorded(sink)
+    assert "loss.noted" not in [fact.fact for fact in sink.facts]
 
 
 class Tape:

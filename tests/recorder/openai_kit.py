@@ -71,6 +71,8 @@ def recording(*, strict: bool = True) -> Iterator[Recorded]:
     redactor = Redactor(Rules.from_user([]), KeyedTagger(load_key()))
     with recording_to(Recorder(sink, redactor, strict=strict)), tracekit.run(name="test"):
         yield Recorded(sink)
+    if strict:
+        assert "loss.noted" not in [fact.fact for fact in sink.facts]
 
 
 def client(server: ModelServer, **options: Any) -> openai.OpenAI:

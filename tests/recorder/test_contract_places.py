@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import tracekit
 from replay.matching.lenses import EXACT, idempotency_lens, matcher_lens
 from tracekit.contract import Contract, Matchers, contract_of
 from tracekit.errors import ContractError
@@ -36,6 +37,20 @@ def test_an_idempotency_field_that_is_no_argument_is_refused_where_it_is_declare
         contract_of(pay, name="pay", idempotency_field=place)
     assert str(caught.value).startswith(f"tool 'pay': idempotency_field {place!r}")
     assert "to, amount, key, more; one of **more is '/more/NAME'" in str(caught.value)
+
+
+def test_a_name_is_no_function_that_computes_a_key_nor_a_function_a_name() -> None:
+    wrong: Any = "key"
+    with pytest.raises(ContractError) as caught:
+        tracekit.tool(effect="write", idempotency_key=wrong)(pay)
+    assert str(caught.value).splitlines() == [
+        "tool 'pay': idempotency_key 'key' cannot be called",
+        "  the argument that is the key is named by idempotency_field=",
+    ]
+    wrong = str.lower
+    with pytest.raises(ContractError, match="names no argument") as caught:
+        tracekit.tool(effect="write", idempotency_field=wrong)(pay)
+    assert "is given as idempotency_key=" in str(caught.value)
 
 
 def test_a_contract_that_was_recorded_with_a_name_is_read_as_one_with_a_pointer() -> None:

@@ -40,6 +40,7 @@ from tracekit.canonical.text import (
     parse_json,
     parse_json_noting,
     sound_text,
+    text_of,
 )
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "parse_json_noting",
     "register_codec",
     "sound_text",
+    "text_of",
 ]
 
 del _arrays, _buffers, _objects

@@ -26,6 +26,7 @@ import rfc8785
 from pydantic import JsonValue
 
 from tracekit.errors import InvalidJson
+from tracekit.interruption import pass_on
 
 SAFE_INT = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
@@ -354,3 +355,14 @@ def spell_integer(number: int) -> str:
 def sound_text(text: str) -> str:
     """Text that can be written: of a lone surrogate (half a character) U+FFFD is left."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def text_of(value: object) -> str:
+    """Give the text of an error, or of what is said in the place of a text; it never raises."""
+    try:
+        return sound_text(str(value))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as broken:  # noqa: BLE001  # a hostile __str__ is the agent's
+        pass_on(broken)
+        return f"<{type(value).__name__} that cannot be printed>"
