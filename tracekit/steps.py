@@ -312,7 +312,7 @@ def open_step(
         fields["argument"] = given
     if contract is not None and contract.writes and configuration.refuses_writes():
         stands(recorder.sink)  # where the journal was deleted, the begin goes to another file
-    fields["actor"], begun = actor, FACTS[kind][0]
+    fields, begun = {"actor": actor, **fields}, FACTS[kind][0]  # in the order of ``prepared``
     try:
         recorder.begin(operation, begun, **fields)
         outcome = _outcome(recorder, operation, contract, given, stream=stream)
