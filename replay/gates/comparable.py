@@ -1,9 +1,9 @@
 """Whether two sets of runs may be compared at all: what they were run with must be equal.
 
 A number that changes between two runs says something about the release only if nothing else did.
-Every version that a run names must be equal within a pair, except the code and the planner, which
-are what is released, and what the gate file expects to differ. Datasets, evaluators, tool schemas,
-indexes and budgets must be stated on both sides or on neither.
+Every version that a run of a pair names must be equal in both, except the code and the planner,
+which are what is released, and what the gate file expects to differ. Of what only one side states
+nobody knows whether it is equal.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from replay.comparing.bulk import Selected
+from replay.identity import OPTIONS
 from tracekit.canonical import JsonValue, digest, json_text, parse_json
 from tracekit.errors import NotComparable
 from tracekit.events import RunRow
@@ -21,8 +22,6 @@ from tracekit.store.queries import quoted
 
 RELEASED = frozenset({"code", "planner"})
 """Versions of what is released; they are free to differ."""
-STATED = ("dataset", "evaluator", "tool_schema", "index", "budgets")
-"""What must be stated on both sides, where one states it."""
 _SCHEMA_PARTS = ("effect", "parameters", "argument_schema", "result_schema")
 _IDS_A_QUERY = 20_000
 _LONGEST = 60
@@ -71,28 +70,19 @@ def check_comparable(selected: Selected, store: Store, expect_differs: Sequence[
             hint="select runs that were made alike, or say in the gate file that it is meant: "
             f"expect_differs = [{names}]",
         )
-    return list(_notes(pairs, stated, found, expect_differs))
+    notes = list(_notes(found, expect_differs))
+    versions = stated.versions
+    if any(_of_a_replay(OPTIONS, versions[one], versions[two]) for one, two in pairs):
+        notes.append("a replay is compared with a record: its latency is modelled")
+    return notes
 
 
-def _notes(
-    pairs: Sequence[tuple[str, str]],
-    stated: Stated,
-    found: Mapping[str, _Mismatch],
-    expect_differs: Sequence[str],
-) -> Iterable[str]:
+def _notes(found: Mapping[str, _Mismatch], expect_differs: Sequence[str]) -> Iterable[str]:
     for one in found.values():
         yield f"as expected, {one.told()}"
     for name in expect_differs:
         if name not in found:
             yield f"{name} is expected to differ, and does in no pair"
-    one_sided = {
-        name
-        for before, after in pairs
-        for name in stated.versions[before].keys() ^ stated.versions[after].keys()
-        if name not in RELEASED and name not in STATED
-    }
-    for name in sorted(one_sided):
-        yield f"only one side states its {name}"
 
 
 def mixed(rows: Mapping[str, RunRow], side: str) -> Iterable[str]:
@@ -113,8 +103,8 @@ def _mismatches(pairs: Iterable[tuple[str, str]], stated: Stated) -> dict[str, _
         ours, theirs = stated.versions[before], stated.versions[after]
         for name in sorted(ours.keys() | theirs.keys()):
             one, two = ours.get(name), theirs.get(name)
-            silent = (one is None or two is None) and name not in STATED
-            if one != two and not silent and name not in RELEASED:
+            free = name in RELEASED or _of_a_replay(name, ours, theirs)
+            if one != two and not free:
                 _count(found, _Mismatch(name, one, two, (before, after)))
         mine, other = stated.tools.get(before, {}), stated.tools.get(after, {})
         for tool in sorted(mine.keys() & other.keys()):
@@ -123,6 +113,12 @@ def _mismatches(pairs: Iterable[tuple[str, str]], stated: Stated) -> dict[str, _
                 _count(found, _Mismatch("tool_schema", *told, (before, after)))
                 break
     return found
+
+
+def _of_a_replay(name: str, ours: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
+    """Whether a replay says it of itself, and the other run is none and cannot."""
+    made, other = (ours, theirs) if OPTIONS in ours else (theirs, ours)
+    return OPTIONS in made and OPTIONS not in other and name in made.keys() - other.keys()
 
 
 def _count(found: dict[str, _Mismatch], one: _Mismatch) -> None:

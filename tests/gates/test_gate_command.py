@@ -121,6 +121,9 @@ def test_versions_that_differ_are_refused_by_name_unless_the_file_expects_them(
         ({"versions": {"evaluator": "1"}}, {}, "evaluator: '1' against nothing stated"),
         ({"budgets": {"steps": 10}}, {"budgets": {"steps": 20}}, "budgets: '{\"steps\":10}'"),
         ({}, {"budgets": {"steps": 20}}, "budgets: nothing stated against"),
+        ({"versions": {"model": "m-1"}}, {}, "model: 'm-1' against nothing stated in 1 pair"),
+        ({}, {"versions": {"cluster": "b"}}, "cluster: nothing stated against 'b' in 1 pair"),
+        ({"versions": {"replay": "a"}}, {"versions": {"replay": "b"}}, "replay: 'a' against 'b'"),
     ],
 )
 def test_what_a_comparison_needs_to_be_equal_must_be_stated_alike(
@@ -133,6 +136,27 @@ def test_what_a_comparison_needs_to_be_equal_must_be_stated_alike(
     )
     result = gate(store, tmp_path, SUCCESS)
     assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+
+
+def test_what_only_one_side_states_may_be_expected_to_differ(tmp_path: Path) -> None:
+    store = kept(
+        tmp_path / "traces",
+        *side("old", count=1, good=1),
+        *side("new", count=1, good=1, versions={"model": "m-1", "code": "c", "planner": "p"}),
+    )
+    report = of(gate(store, tmp_path, f'expect_differs = ["model"]\n{SUCCESS}', "--json"))
+    said = "as expected, model: nothing stated against 'm-1' in 1 pair, first old-0 and new-0"
+    assert report["notes"] == [said]
+
+
+def test_a_replay_may_be_compared_with_a_record_and_that_is_told(tmp_path: Path) -> None:
+    store = kept(
+        tmp_path / "traces",
+        *side("old", count=1, good=1),
+        *side("new", count=1, good=1, versions={"replay": "a", "planner": "p"}),
+    )
+    notes = of(gate(store, tmp_path, SUCCESS, "--json"))["notes"]
+    assert notes == ["a replay is compared with a record: its latency is modelled"]
 
 
 def test_a_tool_that_is_declared_otherwise_is_refused(tmp_path: Path) -> None:
