@@ -43,6 +43,11 @@ class Cancelled:
         waited = call.ts_end_ns - began - self._spent_before(call.ts_start_ns)
         return int(waited * _SLACK) + _SLACK_NS if call.ts_end_ns > began else UNKNOWN_NS
 
+    def gave_up(self, event_id: str | None) -> bool:
+        """Whether nobody had cancelled the call of that event, which ended so by itself."""
+        call = self._timed.get(event_id or "")
+        return call is not None and call.gave_up
+
     def outlived(self, event_id: str | None) -> bool:
         """Whether the call of that event was still under way when the agent came back."""
         call, over = self._timed.get(event_id or ""), self._record.ts_end_ns

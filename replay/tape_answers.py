@@ -81,7 +81,7 @@ class TapeAnswers:
 
     def patience(self, answer: Answer) -> Mapping[str, Any]:
         """How long a call may wait that was cancelled when it was recorded; empty: not at all."""
-        if answer.rung not in _RECORDED:
+        if answer.rung not in _RECORDED or self._cancelled.gave_up(answer.recorded):
             return {}
         patience_ns = self._cancelled.patience_ns(answer.recorded)
         return {"patience_ns": patience_ns, "outlived": self._cancelled.outlived(answer.recorded)}

@@ -20,6 +20,7 @@ from tracekit.events import Event
 from tracekit.order import in_order
 from tracekit.origin import MADE_BY, Origin
 from tracekit.trajectory import (
+    GAVE_UP,
     Call,
     Decision,
     Message,
@@ -264,6 +265,7 @@ def _call(
         policy_reason=row.policy_reason,
         rung=row.rung,
         tainted=bool(row.tainted),
+        gave_up=_gave_up(row),
     )
 
 
@@ -292,6 +294,7 @@ def _model_calls(rows: Sequence[Event], reader: _Reader) -> list[ModelCall]:
                 rung=row.rung,
                 tainted=bool(row.tainted),
                 left=_left(row),
+                gave_up=_gave_up(row),
                 ts_start_ns=row.ts_start_ns,
                 ts_end_ns=row.ts_end_ns,
             )
@@ -307,6 +310,10 @@ def _left(row: Event) -> int | None:
     marks = _object(row.attributes)
     pieces = marks.get("pieces", 0)
     return pieces if marks.get("partial") is True and isinstance(pieces, int) else None
+
+
+def _gave_up(row: Event) -> bool:
+    return f'"{GAVE_UP}"' in row.attributes and _object(row.attributes).get(GAVE_UP) is True
 
 
 def _messages(

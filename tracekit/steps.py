@@ -37,6 +37,7 @@ from tracekit.interruption import Suppressed, pass_on
 from tracekit.recorder import Kind, Operation, Recorder, active
 from tracekit.redact import Scope, inside_a_rule
 from tracekit.sink import stands
+from tracekit.trajectory import GAVE_UP
 
 FACTS: dict[Kind, tuple[type[Fact], type[Fact]]] = {
     "run": (RunBegun, RunEnded),
@@ -170,6 +171,8 @@ class Step:
             transient = issubclass(type(error), (TimeoutError, ConnectionError))
             fields["result_category"] = "retryable_error" if transient else "fatal_error"
             fields["observation_is_error"] = True
+        if self.operation.kind in _GUARDED and _gives_up(error):
+            fields["attributes"] = {GAVE_UP: True}
         return fields
 
     def _stream(self, end: str, last: object) -> Encoded:
@@ -366,6 +369,15 @@ def _described(error: BaseException) -> dict[str, Any]:
         "error_message": text_of(error),
         "observation": error,
     }
+
+
+def _gives_up(error: BaseException) -> bool:
+    """Whether a body ends in a cancellation that nobody asked of it."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None or not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task() if asyncio._get_running_loop() is not None else None
+    return task is None or getattr(task, "cancelling", lambda: 1)() == 0
 
 
 def _error_name(error: BaseException) -> str:

@@ -18,6 +18,9 @@ from tracekit.events import ContentState, Effect, PolicyDecision, Rung
 from tracekit.jsontree import walk
 from tracekit.origin import Origin
 
+GAVE_UP = "gave_up"
+"""Attribute of a call that ended in a cancellation which its caller had not asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -92,6 +95,8 @@ class Call:
     policy_reason: str | None = None
     rung: Rung | None = None
     tainted: bool = False
+    gave_up: bool = False
+    """Whether it ended in a cancellation of its own, that its caller had not asked for."""
 
     @property
     def writes(self) -> bool:
@@ -130,6 +135,7 @@ class ModelCall:
     """
     ts_start_ns: int | None = None
     ts_end_ns: int | None = None
+    gave_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)

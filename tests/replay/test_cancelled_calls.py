@@ -51,6 +51,14 @@ async def broken(word: str) -> str:
     raise ValueError(word)
 
 
+@tracekit.tool(effect="read")
+async def gives_up(word: str) -> str:
+    """Wait for something that somebody else has cancelled."""
+    other = asyncio.get_running_loop().create_future()
+    other.cancel()
+    return str(await other)
+
+
 @tracekit.tool(effect="write")
 async def pay(to: str) -> str:
     """Pay somebody."""
@@ -182,6 +190,15 @@ async def reads_words(word: str) -> str:
     return await pay(await _late(listen()) + " ".join(heard))
 
 
+@tracekit.agent
+async def meets_a_cancellation(word: str) -> str:
+    """Call a tool that is cancelled by nobody here."""
+    said = "gone"
+    with contextlib.suppress(asyncio.CancelledError):
+        said = await gives_up(word)
+    return await pay(said)
+
+
 AGENTS = [
     waits_for,
     waits_for_a_write,
@@ -194,6 +211,7 @@ AGENTS = [
     moves_on,
     scopes,
     reads_words,
+    meets_a_cancellation,
 ]
 
 
