@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
+from replay.matching.respelling import MAPPED
 from replay.stirring import VARIABLE
 from tracekit.canonical import JsonValue, digest, digest_bytes
 from tracekit.canonical.classes import importable_name
@@ -33,7 +34,10 @@ RECORDED = "recorded"
 def versions_of(
     planner: str | object, options: Any, *, path: Sequence[str], tagger: Tagger
 ) -> dict[str, str]:
-    """Name the planner's code, where it can be found, and the options, by digest."""
+    """Name the planner's code, where it can be found, and the options, by digest.
+
+    Renames are named as they are: who compares the replay with its record has to know them.
+    """
     code = code_digest(planner, path)
     others = [getattr(options, name, None) for name in _ALSO_CODE]
     first = getattr(options, "baseline_path", ())  # of the others' code there is none in there
@@ -41,7 +45,9 @@ def versions_of(
         o and o != RECORDED and code_digest(o, [*first, *path]) for o in others
     ]
     asked = digest([_plain(options, tagger), codes])
-    return {**({PLANNER: code} if code else {}), OPTIONS: asked}
+    maps = "\n".join(map(str, getattr(getattr(options, "policies", None), "maps", ())))
+    said = {PLANNER: code, MAPPED: maps}
+    return {**{name: text for name, text in said.items() if text}, OPTIONS: asked}
 
 
 def code_digest(planner: str | object, path: Sequence[str]) -> str | None:

@@ -27,6 +27,7 @@ from replay.diff.normal import align_runs, normal_row
 from replay.diff.order import PartialOrder
 from replay.diff.partly import NOT_KEPT, unknown_result
 from replay.diff.steps import declared, steps_of
+from replay.matching.respelling import in_recorded_words
 from tracekit.canonical import JsonValue, name_part
 from tracekit.jsontree import Difference, differences
 from tracekit.trajectory import Trajectory
@@ -42,7 +43,8 @@ def diff(
     left_name: str = "recorded",
     right_name: str = "replayed",
 ) -> Comparison:
-    """Compare two trajectories; ``left`` is the expectation."""
+    """Compare two trajectories; ``left`` is the expectation. Mapped names are the record's."""
+    left, right = in_recorded_words(left, right), in_recorded_words(right, left)
     rules = declared(left, right)
     values = Values()
     steps = steps_of(left, rules)
@@ -50,10 +52,8 @@ def diff(
     theirs = PartialOrder(right, steps_of(right, rules, steps), values)
     matches, groups, alignment = _matched(ours, theirs, rules)
     ends = ending(left, right)
-    names = left_name, right_name
-    judge = Judge(
-        left=ours, right=theirs, names=names, rules=rules, matches=matches, runs=(left, right)
-    )
+    names, runs = (left_name, right_name), (left, right)
+    judge = Judge(left=ours, right=theirs, names=names, rules=rules, matches=matches, runs=runs)
     found = judge.judge(groups=groups, ends=ends, inputs=_inputs(left, right))
     # Which of several equal calls is paired with which may decide about the groups, so they count
     # only where nothing else could have tipped that choice.

@@ -10,7 +10,13 @@ from replay.matching.aliases import Aliases
 from replay.matching.binding import recorded_tool, spellings, unsaid
 from replay.matching.learning import Learner
 from replay.matching.lenses import EXACT, Lens, View, idempotency_lens, matcher_lens
-from replay.matching.renaming import moves_of, rename_places
+from replay.matching.renaming import (
+    Moves,
+    moves_of,
+    rename_contract,
+    rename_places,
+    renamed_place,
+)
 from replay.matching.shelves import WriteSet
 from replay.matching.values import AskedCall, Policies
 from replay.matching.writes import WritesSoFar
@@ -177,29 +183,39 @@ def _lenses(
 ) -> Iterator[Lens]:
     """Yield the lenses beside the exact one; a write has its declared idempotency key only."""
     recorded = tape.contracts.get(tool)
-    if (lens := idempotency_lens(_agreeing(asked, tool, recorded, policies))) is not None:
+    moves = moves_of(policies.maps, tool, asked.tool)
+    declared = rename_contract(asked.contract, recorded, moves)
+    if (lens := idempotency_lens(_agreeing(recorded, declared))) is not None:
         yield lens
     if nature == "write":
         return
-    names = (tool, asked.tool)
-    ignore = tuple(p for name in dict.fromkeys(names) for p in policies.ignores.get(name, ()))
-    windows = {p: s for name in names for p, s in policies.windows.get(name, {}).items()}
-    if (lens := matcher_lens((recorded, asked.contract), ignore, windows)) is not None:
+    ignore, windows = _overlooked(policies, tool, asked.tool, moves)
+    if (lens := matcher_lens((recorded, declared), ignore, windows)) is not None:
         yield lens
 
 
-def _agreeing(
-    asked: AskedCall, tool: str, recorded: Contract | None, policies: Policies
-) -> Contract | None:
+def _overlooked(
+    policies: Policies, recorded: str, asked: str, moves: Moves
+) -> tuple[tuple[str, ...], dict[str, float]]:
+    """What a user wants overlooked, by the recorded places: as they were named then, or are now."""
+    olds = {old for _, old in moves}
+    renamed: dict[str, Moves] = {recorded: (), asked: moves}
+    if recorded == asked:
+        renamed = {asked: tuple(move for move in moves if move[0] not in olds)}
+    ignore = [renamed_place(p, m) for n, m in renamed.items() for p in policies.ignores.get(n, ())]
+    windows = {
+        renamed_place(place, moved): seconds
+        for name, moved in renamed.items()
+        for place, seconds in policies.windows.get(name, {}).items()
+    }
+    return tuple(ignore), windows
+
+
+def _agreeing(recorded: Contract | None, declared: Contract | None) -> Contract | None:
     """The recorded declaration where the new code declares the same idempotency key.
 
     Else which field of a write may differ would be for the code under test to say.
     """
-    if recorded is None or asked.contract is None:  # who only decides declares nothing
+    if recorded is None or declared is None:  # who only decides declares nothing
         return recorded
-    then, now = recorded.idempotency_field, asked.contract.idempotency_field
-    renamed = any(
-        (m.old_tool, m.new_tool, m.old_pointer, m.new_pointer) == (tool, asked.tool, then, now)
-        for m in policies.maps
-    )
-    return recorded if then == now or renamed else None
+    return recorded if recorded.idempotency_field == declared.idempotency_field else None

@@ -13,6 +13,7 @@ from typing import Any
 from replay.matching.values import ArgumentMap
 from tracekit import jsontree
 from tracekit.canonical import JsonValue, canonical_bytes
+from tracekit.contract import Contract, Matchers
 from tracekit.errors import PointerNotFound
 
 Moves = Sequence[tuple[str, str]]
@@ -83,7 +84,28 @@ def rename_places(types: Mapping[str, JsonValue], moves: Moves) -> Mapping[str, 
     """Put the marks of renamed arguments where the record has them."""
     if not moves or not types:
         return types
-    return {_moved(place, moves): mark for place, mark in types.items()}
+    return {renamed_place(place, moves): mark for place, mark in types.items()}
+
+
+def rename_contract(now: Contract | None, then: Contract | None, moves: Moves) -> Contract | None:
+    """Give what is declared now, of the arguments as they were then."""
+    if now is None or then is None or not (moves or now.name != then.name):
+        return now
+    key, matchers = now.idempotency_field, now.matchers
+    moved = Matchers(
+        ignore=tuple(renamed_place(place, moves) for place in matchers.ignore),
+        sets=tuple(renamed_place(place, moves) for place in matchers.sets),
+        tolerances={renamed_place(at, moves): n for at, n in matchers.tolerances.items()},
+        windows={renamed_place(at, moves): n for at, n in matchers.windows.items()},
+    )
+    changes = {
+        "name": then.name,
+        "parameters": then.parameters,
+        "argument_schema": then.argument_schema,
+        "idempotency_field": None if key is None else renamed_place(key, moves),
+        "matchers": moved,
+    }
+    return now.model_copy(update=changes)
 
 
 def is_default(name: str, value: JsonValue, defaults: Mapping[str, JsonValue]) -> bool:
@@ -100,7 +122,8 @@ def _clash(old: str, places: Sequence[str]) -> str:
     return f"{text} {other} as well: no recorded call is equal to both"
 
 
-def _moved(place: str, moves: Moves) -> str:
+def renamed_place(place: str, moves: Moves) -> str:
+    """Say where the record has what is at ``place`` now."""
     for new, old in moves:
         if place == new or place.startswith(f"{new}/"):
             return old + place[len(new) :]

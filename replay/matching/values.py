@@ -77,6 +77,11 @@ class ArgumentMap:
     old_pointer: str | None = None
     new_pointer: str | None = None
 
+    def __str__(self) -> str:
+        """Write it as on the command line."""
+        old, new = (f":{at}" if at else "" for at in (self.old_pointer, self.new_pointer))
+        return f"{self.old_tool}{old}={self.new_tool}{new}"
+
 
 @dataclass(frozen=True, slots=True)
 class Policies:

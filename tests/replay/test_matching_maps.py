@@ -117,6 +117,27 @@ def test_a_further_keyword_never_stands_in_for_a_named_argument() -> None:
     assert "/to is given twice" in found.explanation
 
 
+def test_what_does_not_matter_may_be_named_as_it_is_called_now_or_was() -> None:
+    maps = (parse_map("look:/at=find:/when"),)
+    ask = asked("find", q="a", when=2)
+    for ignores, rung in (({"look": ("/at",)}, "normalised"), ({"find": ("/when",)}, "normalised")):
+        replay = player(record(call("look", q="a", at=1)), maps=maps, ignores=ignores)
+        assert replay.call(ask).rung == rung
+    windows = {"find": {"/when": 60.0}}
+    replay = player(record(call("look", q="a", at=1)), maps=maps, windows=windows)
+    assert replay.call(ask).rung == "normalised"
+
+
+def test_a_key_is_the_recorded_one_only_where_its_name_is() -> None:
+    then = contract("pay", "write", "key", "memo", idempotency_field="/key")
+    paid = replace(call("pay", "write", "paid", key="k-1", memo="m"), contract=then)
+    maps = (parse_map("pay:/key=pay:/memo"), parse_map("pay:/memo=pay:/key"))
+    for named, rung in (("/memo", "normalised"), ("/key", "error")):
+        now = contract("pay", "write", "key", "memo", idempotency_field=named)
+        ask = replace(asked("pay", "write", memo="k-2", key="m"), contract=now)
+        assert player(record(paid), maps=maps).call(ask).rung == rung
+
+
 def test_a_proposal_that_gives_an_argument_twice_is_no_recorded_one() -> None:
     tape = Tape.of(record(call("pay", "write", to="B")))
     maps = (parse_map("pay:/to=payout:/dest"),)
