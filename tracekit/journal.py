@@ -229,9 +229,13 @@ class Journal:
         try:
             file.write(line, blobs, count)
         except OSError as error:
-            if error.errno != errno.EBADF or file.look() != "closed":
+            if error.errno == errno.EFBIG and file.facts:  # a limit of files, and no full disk
+                self._follow(file)
+                self._close_left()
+            elif error.errno == errno.EBADF and file.look() == "closed":
+                self._let_go(file)
+            else:
                 raise
-            self._let_go(file)
             self._write(line, blobs, count)
             return
         self._appended += count
@@ -264,23 +268,20 @@ class Journal:
         file = self._file
         if self._busy or file is None:
             return
-        following = None
         self._busy = True
         try:
-            following = self._follow(file)
-            self._left.append(file)
-            self._file, self._part = following, following.part
+            self._follow(file)
         except OSError as error:
             pass_on(error)
         finally:
             self._busy = False
-        if following is not None:
+        if self._file is not file:
             self._few = 0
             self._close_left()
         if self._waiting:
             self._put(*self._waiting.pop(0))
 
-    def _follow(self, file: JournalFile) -> JournalFile:
+    def _follow(self, file: JournalFile) -> None:
         following = self._create(self._part + 1)
         try:
             following.write(b"", (), 0)
@@ -291,7 +292,8 @@ class Journal:
             following.close()
             following.path.unlink(missing_ok=True)
             raise
-        return following
+        self._left.append(file)
+        self._file, self._part = following, following.part
 
     def _close_left(self) -> None:
         for file in [*self._left]:

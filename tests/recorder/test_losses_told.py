@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +16,9 @@ import tracekit
 from tests.recorder.record_kit import recording
 from tests.recorder.test_recorder_faults import Flaky, look
 from tracekit import losses
-from tracekit.journal import Journal
+from tracekit.journal import Durability, Journal
 from tracekit.journal_reading import read_journal
+from tracekit.rows import rows_from_facts
 
 
 @contextmanager
@@ -26,6 +29,21 @@ def _room(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def _full_beyond(size: int) -> Iterator[None]:
+    """A disk on which no file finds room for more than so much."""
+
+    def write(fd: int, data: bytes) -> int:
+        if os.fstat(fd).st_size + len(data) > size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return written(fd, data)
+
+    written = os.write
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tracekit.journal_file.os.write", write)
+        yield
 
 
 def _said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -42,7 +60,7 @@ def test_a_disk_on_which_only_what_is_small_finds_room_is_told_of_once(
     journal = Journal(tmp_path)
     with recording(journal) as recorded, tracekit.run(run_id="only"):
         read(0)
-        with _room(60_000):
+        with _full_beyond(60_000):
             for n in range(20):
                 read(n)
         read(0)
@@ -53,7 +71,43 @@ def test_a_disk_on_which_only_what_is_small_finds_room_is_told_of_once(
     counts = [fact.count for fact in read_journal(path).facts if fact.fact == "loss.noted"]
     assert len(counts) > 1
     assert sum(counts) >= 17
-    assert _said(caplog) == ["tracekit could not record an event: File too large"]
+    assert _said(caplog) == ["tracekit could not record an event: No space left on device"]
+
+
+@pytest.mark.parametrize("durability", ["os", "disk"])
+@pytest.mark.parametrize("size", [3_000, 60_000])
+def test_where_files_may_not_grow_the_journal_goes_on_in_another_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, size: int, durability: Durability
+) -> None:
+    journal = Journal(tmp_path, durability=durability)
+    with recording(journal) as recorded, _room(size), tracekit.run(run_id="only"):
+        for n in range(40):
+            assert look(n) is not None
+    assert recorded.recorder.lost == 0
+    journal.close()
+
+    paths = [*tmp_path.glob("*.jsonl")]
+    rows = rows_from_facts(fact for path in paths for fact in read_journal(path).facts)
+    assert (len(paths) > 1) == (size == 3_000)
+    assert [row.actor for row in rows] == ["run", *["look"] * 40]
+    assert all(row.ts_start_ns and row.ts_end_ns for row in rows)
+    assert _said(caplog) == []
+
+
+def test_a_value_that_no_file_may_hold_is_lost_and_no_more(tmp_path: Path) -> None:
+    @tracekit.tool(effect="read")
+    def read(size: int) -> str:
+        return "x" * size
+
+    journal = Journal(tmp_path)
+    with recording(journal), _room(20_000), tracekit.run(run_id="only"):
+        for size in (10, 30_000, 10):
+            read(size)
+    journal.close()
+
+    facts = [fact for path in tmp_path.glob("*.jsonl") for fact in read_journal(path).facts]
+    assert sum(fact.count for fact in facts if fact.fact == "loss.noted") == 1
+    assert sum(fact.fact == "tool_call.ended" for fact in facts) == 2
 
 
 @pytest.mark.parametrize(("quiet", "told"), [(losses._QUIET_NS, 1), (0, 3)])
