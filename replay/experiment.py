@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from tracekit import jsontree
-from tracekit.canonical import JsonValue, json_text, parse_json
-from tracekit.errors import InvalidJson, PointerNotFound, UsageError
+from tracekit.canonical import JsonValue, json_text
+from tracekit.errors import PointerNotFound, UsageError
+from tracekit.textfiles import read_given
 from tracekit.trajectory import Call, Decision, Observation, Trajectory
 
 _OVERRIDE = re.compile(
@@ -51,15 +51,7 @@ def parse_override(text: str) -> Override:
     found = _OVERRIDE.fullmatch(text)
     if found is None:
         raise UsageError(f"--set {text[:_WIDTH]}: not understood", hint=_HINT)
-    given, named = found["value"], found["value"].startswith("@")
-    try:
-        said = Path(given[1:]).read_text("utf-8-sig") if named else given
-        value = parse_json(said)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--set {text[:_WIDTH]}: {error}") from error
-    except InvalidJson as error:
-        hint = f"a text is written in quotes: '\"{given[:20]}\"'" if not named else None
-        raise UsageError(f"--set {text[:_WIDTH]}: {error}", hint=hint) from error
+    value = read_given(found["value"], option=f"--set {text.partition('=')[0][:_WIDTH]}")
     place = None if found["place"] is None else int(found["place"])
     return Override(int(found["decision"]), value, place, found["pointer"] or "")
 

@@ -13,12 +13,17 @@ from pathlib import Path
 from reprlib import Repr
 from typing import Any
 
-from tracekit.errors import CaseError
+from tracekit.canonical import JsonValue, parse_json
+from tracekit.errors import CaseError, InvalidJson, UsageError
 
 MAX_BYTES = 4 * 1024 * 1024
+_MOST_GIVEN = 256 * 1024 * 1024
+"""So large a file may be that an option names: it may hold an observation."""
 _MOST_DIGITS = 4_000
 """Fewer than Python reads, which refuses more without saying where."""
 _MAX_DEPTH = 100
+_SHOWN = 20
+"""So much of what an option was given is written in a hint."""
 _AT = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 _TOKENS = re.compile(
     r"#[^\n]*+"
@@ -64,6 +69,27 @@ def line_and_column(text: str, at: int) -> tuple[int, int]:
     """Count line and column of a place in a text, from 1."""
     before = text[:at]
     return before.count("\n") + 1, at - before.rfind("\n")
+
+
+def read_given(text: str, *, option: str) -> JsonValue:
+    """Read what an option was given: JSON, or ``@FILE`` for a file that holds it.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    named = text.startswith("@")
+    hint = f"a text is written in quotes: '\"{text[:_SHOWN]}\"'"
+    if named:
+        hint = "write @FILE of a file that holds JSON, or the JSON itself"
+    if text == "@":
+        raise UsageError(f"{option}: @ names no file", hint=hint)
+    try:
+        return parse_json(read_text(text[1:], most=_MOST_GIVEN) if named else text)
+    except CaseError as error:
+        raise UsageError(f"{option}: {error}", hint=hint) from error
+    except InvalidJson as error:
+        file = f"{text[1:]}: " if named else ""
+        raise UsageError(f"{option}: {file}is no JSON: {error}", hint=hint) from error
 
 
 def parse_toml(text: str, *, path: str) -> dict[str, Any]:

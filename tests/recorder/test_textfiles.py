@@ -15,10 +15,17 @@ from replay.case import read_case, read_oracles
 from replay.experiment import parse_override
 from replay.gates import parse_gates, read_gates
 from tracekit.canonical import parse_json
-from tracekit.errors import CaseError, InvalidJson, StoreError, TracekitError
+from tracekit.errors import CaseError, InvalidJson, StoreError, TracekitError, UsageError
 from tracekit.importers import load_effects
 from tracekit.store import open_store
-from tracekit.textfiles import MAX_BYTES, line_and_column, parse_toml, read_text, shown
+from tracekit.textfiles import (
+    MAX_BYTES,
+    line_and_column,
+    parse_toml,
+    read_given,
+    read_text,
+    shown,
+)
 
 NINES, DEEP = "9" * 5000, "[" * 3000 + "]" * 3000
 READERS: list[Callable[[Path], Any]] = [read_gates, load_effects, read_case, read_oracles]
@@ -201,3 +208,41 @@ def test_places_are_counted_behind_the_mark(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf\xc3\xa9\xff")
     with pytest.raises(CaseError, match=r"file\.toml:1:2: is not UTF-8"):
         read_text(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("missing.json", "{}: cannot be read: No such file or directory"),
+        ("", "@ names no file"),
+        ("folder", "{}: cannot be read: Is a directory"),
+        ("file.json/x", "{}: cannot be read: Not a directory"),
+        ("broken.json", "{}: is no JSON: "),
+        ("latin.json", "{}:2:2: is not UTF-8 text"),
+        ("a\0b", "{}: cannot be read: embedded null byte"),
+    ],
+)
+def test_a_file_that_an_option_names_is_told_with_the_option_and_what_to_give(
+    tmp_path: Path, name: str, said: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file.json").write_text("1", "utf-8")
+    (tmp_path / "broken.json").write_text('{"a": ', "utf-8")
+    (tmp_path / "latin.json").write_bytes(b'[\n"\xe4"]')
+    path = f"{tmp_path}/{name}" if name else ""
+    with pytest.raises(UsageError) as caught:
+        read_given(f"@{path}", option="--input")
+    told = str(caught.value)
+    assert told.startswith(f"--input: {said.format(path)}")
+    assert told.endswith("\n  write @FILE of a file that holds JSON, or the JSON itself")
+    assert "Errno" not in told
+    with pytest.raises(UsageError, match=r"--set 1\.observation: .*"):
+        parse_override(f"1.observation=@{path}")
+
+
+def test_what_an_option_gives_is_json_or_a_file_of_it(tmp_path: Path) -> None:
+    (tmp_path / "given.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert read_given(f"@{tmp_path}/given.json", option="--input") == {"a": 1}
+    assert read_given('"@text"', option="--input") == "@text"
+    with pytest.raises(UsageError, match=r"--input: is no JSON: .*\n .*in quotes: '\"hello\"'"):
+        read_given("hello", option="--input")

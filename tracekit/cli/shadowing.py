@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,13 +9,12 @@ import click
 from tracekit.cli.options import FINDING, MISUSE, NOTHING, explained, json_option, store_option
 from tracekit.cli.replay_options import shadow_options, take_bindings, variable, walls_options
 from tracekit.cli.text import tell_report
-from tracekit.errors import InvalidJson, UsageError
 from tracekit.numerals import counted
+from tracekit.textfiles import read_given
 from tracekit.visible import text_of
 
 if TYPE_CHECKING:
     from replay.shadow import ShadowResult
-    from tracekit.canonical import JsonValue
 
 _WIDTH = 120
 
@@ -62,7 +60,8 @@ def shadow(planner: str, given: str, store: str, as_json: bool, **chosen: Any) -
     from replay.shadow import shadow_run  # heavy, and only this command needs it
     from tracekit.cli.text import json_report
 
-    result = shadow_run(_input(given), planner=planner, store=store, options=_options(**chosen))
+    said = read_given(given, option="--input")
+    result = shadow_run(said, planner=planner, store=store, options=_options(**chosen))
     tell_report(json_report(result.as_dict()) if as_json else _told(result))
     if result.found:
         raise SystemExit(FINDING)
@@ -91,19 +90,6 @@ def _options(
         environment=dict(map(variable, env)),
         like=like,
     )
-
-
-def _input(text: str) -> JsonValue:
-    from tracekit.canonical import parse_json
-
-    named = text.startswith("@")
-    try:
-        return parse_json(Path(text[1:]).read_text("utf-8-sig") if named else text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--input {text}: {error}") from error
-    except InvalidJson as error:
-        hint = None if named else "a text is written in quotes: '\"like this\"'"
-        raise UsageError(f"--input: {error}", hint=hint) from error
 
 
 def _told(result: ShadowResult) -> str:
