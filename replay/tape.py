@@ -12,13 +12,16 @@ from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
 from tracekit.canonical import JsonValue, as_compared, described_parts, digest
-from tracekit.contract import Contract
+from tracekit.contract import NONLOCAL, RECEIVER_NAMES, Contract
 from tracekit.events import Effect
 from tracekit.trajectory import Call, ModelCall, Observation, Trajectory
 from tracekit.writesets import WriteSet
 
 K = TypeVar("K")
 
+ARGUMENT = "$argument"
+"""Beneath it stands what is an argument, where a call that is somebody's says whose it is."""
+_TELLING = RECEIVER_NAMES | {NONLOCAL}
 _HARM: tuple[Effect, ...] = ("write", "unknown", "read", "pure")
 
 
@@ -181,6 +184,7 @@ def _recorded(
             and tuple(arguments) != parameters.get(call.tool)  # it is not spelt as declared
         ):
             arguments = contract.normalise(arguments)
+        arguments = set_apart(arguments, call.contract or contract, contract)
         yield RecordedCall(
             index=index,
             call=call,
@@ -190,6 +194,38 @@ def _recorded(
             racing=racing.get(call.event_id, frozenset()),
             described=described_parts(call.arguments, call.argument_state),
         )
+
+
+def set_apart(
+    arguments: JsonValue, declared: Contract | None, recorded: Contract | None
+) -> JsonValue:
+    """Set apart what arguments say in a place where calls say whose they are: no receiver is that.
+
+    However like the record of an object it looks, an argument is given by whoever calls.
+
+    Args:
+        arguments: Those of a call.
+        declared: The contract that it was made by.
+        recorded: The recorded contract of its tool.
+    """
+    if not isinstance(arguments, dict) or declared is None or recorded is None:
+        return arguments
+    if declared.parameters is None or recorded.parameters is None:
+        return arguments
+    taken = (_TELLING | recorded.receivers) - declared.receivers
+    keywords = {p.name for p in declared.parameters if p.kind == "kwargs"}
+    apart: dict[str, JsonValue] = {}
+    for name, value in arguments.items():
+        if isinstance(value, dict) and (name in taken or name in keywords):
+            apart[name] = {ARGUMENT: value} if name in taken else _inside(value, taken)
+    return {**arguments, **apart} if apart else arguments
+
+
+def _inside(keywords: Mapping[str, JsonValue], taken: frozenset[str]) -> JsonValue:
+    return {
+        name: {ARGUMENT: value} if name in taken and isinstance(value, dict) else value
+        for name, value in keywords.items()
+    }
 
 
 def _effects(calls: Sequence[RecordedCall]) -> dict[str, Effect]:

@@ -27,7 +27,7 @@ from replay.matching.unmatched import answer_unmatched, never_answered
 from replay.matching.validating import Fault, find_fault
 from replay.matching.values import Answer, AskedCall, AskedPrompt, Policies
 from replay.matching.writes import WritesSoFar
-from replay.tape import RecordedCall, Tape
+from replay.tape import RecordedCall, Tape, set_apart
 from tracekit.canonical import JsonValue, as_compared, class_differences, cut_digest, digest
 from tracekit.events import Effect, Rung
 from tracekit.trajectory import Call, Observation
@@ -66,7 +66,7 @@ class Player:
 
     def call(self, asked: AskedCall) -> Answer:
         """Decide how ``asked`` is answered."""
-        asked = self._as_recorded(asked)
+        asked = self._set_apart(self._as_recorded(asked))
         answer = self._at_once(asked) or self._looked_up(asked)
         self._shares[answer.rung] += 1
         self._count(answer)
@@ -87,6 +87,18 @@ class Player:
         else:
             return asked
         return replace(asked, arguments=found, digest=None) if isinstance(found, dict) else asked
+
+    def _set_apart(self, asked: AskedCall) -> AskedCall:
+        """Set apart the arguments that stand where the record says whose a call is."""
+        if asked.contract is None:
+            return asked
+        tool = recorded_tool(asked, self.tape, self.policies.maps)
+        recorded = self.tape.contracts.get(tool)
+        compared = dict(asked.compared)
+        arguments = set_apart(compared, asked.contract, recorded)
+        if arguments == compared or not isinstance(arguments, dict):
+            return asked
+        return replace(asked, arguments=arguments, digest=None)
 
     def _at_once(self, asked: AskedCall) -> Answer | None:
         """Answer a call that is spelt as recorded and can mean one recorded call only.

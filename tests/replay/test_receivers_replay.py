@@ -277,6 +277,40 @@ def test_a_tool_that_is_no_method_any_more_does_not_stand_for_one() -> None:
     assert replay.call(ask("pay", PLAIN, "write", x=1)).rung == "error"
 
 
+def _sender(*, also: str | None = None) -> Contract:
+    """A function with a parameter of a method's name, or with any keywords."""
+    plain = Parameter(name=also or "self", kind="kwargs" if also else "either", required=False)
+    return Contract(name="pay", effect="write", parameters=(Parameter(name="x"), plain))
+
+
+@pytest.mark.parametrize("also", [None, "more"])
+def test_no_argument_stands_for_whose_a_call_is_however_alike_it_looks(also: str | None) -> None:
+    given = {"x": 1, "self": whose("A")} if also is None else {"x": 1, also: {"self": whose("A")}}
+    somebodys = call("pay", "write", "A's", self=whose("A"), x=1)
+    method = player(record(somebodys, tools=[with_receiver("pay")]))
+    forged = method.call(ask("pay", _sender(also=also), "write", **given))
+    assert forged.rung == "error"
+    assert "$argument" in forged.explanation
+    plain = player(record(call("pay", "write", "nobody's", **given), tools=[_sender(also=also)]))
+    asking = ask("pay", with_receiver("pay"), "write", self=whose("A"), x=1)
+    assert plain.call(asking).rung == "error"
+    again = plain.call(ask("pay", _sender(also=also), "write", **given))
+    assert (again.rung, value(again)) == ("exact", "nobody's")
+
+
+def test_a_function_and_a_method_of_one_name_are_told_apart_by_what_each_declares() -> None:
+    given = {"x": 1, "self": {**whose("A"), "when": "2026-01-01"}}
+    types = {"/self/when": "date"}
+    made = [
+        replace(call("pay", "write", "A's", **given), contract=with_receiver("pay")),
+        replace(call("pay", "write", "nobody's", **given), contract=_sender()),
+    ]
+    replay = player(record(*(replace(one, argument_types=types) for one in made)))
+    for declared, came in ((_sender(), "nobody's"), (with_receiver("pay"), "A's")):
+        found = replay.call(replace(ask("pay", declared, "write", **given), types=types))
+        assert (found.rung, value(found)) == ("exact", came)
+
+
 def test_a_field_of_a_read_is_ignored_where_the_user_or_the_tool_says_so() -> None:
     said = with_receiver("look", "read", matchers=Matchers(ignore=("/self/calls",)))
     for declared, options in (
