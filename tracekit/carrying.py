@@ -86,7 +86,7 @@ def _handed_on(operation: Operation, work: object, is_over: Callable[[Any], bool
     above: Operation | None = operation
     while above is not None:
         if above.work is not None:
-            above.work.append(functools.partial(_is_over, weakref.ref(work), is_over))
+            above.hand_on(functools.partial(_is_over, weakref.ref(work), is_over))
         above = above.parent
 
 

@@ -10,7 +10,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Literal
@@ -78,13 +78,24 @@ class Operation:
     work: deque[Callable[[], bool]] | None = None
     """Of the work that it handed on, whether each is over; None where nobody asked for that."""
 
+    def hand_on(self, is_over: Callable[[], bool]) -> None:
+        """Take note of work that is handed on, where somebody asked for that.
+
+        Two that stand there longest are asked each time, so that what is kept does not outgrow
+        what goes on.
+        """
+        if self.work is not None:
+            self.work.append(is_over)
+            for _ in range(2):
+                if not _forget_first(self.work):
+                    self.work.rotate(-1)
+
     @property
     def at_work(self) -> bool:
         """Whether work that it handed on is not over."""
         while self.work:
-            if not self.work[0]():
+            if not _forget_first(self.work):
                 return True
-            self.work.popleft()
         return False
 
     @property
@@ -100,6 +111,16 @@ class Operation:
     def parent_run_id(self) -> str | None:
         """Of a run: the one that called it."""
         return self.parent.run.run_id if self.parent else self.run.called_by
+
+
+def _forget_first(work: deque[Callable[[], bool]]) -> bool:
+    """Leave out what stands first if that is over; whether it was."""
+    with suppress(IndexError, ValueError):  # another thread was quicker
+        is_over = work[0]
+        if not is_over():
+            return False
+        work.remove(is_over)
+    return True
 
 
 _current: ContextVar[Operation | None] = ContextVar("tracekit_operation", default=None)

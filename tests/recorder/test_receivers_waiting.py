@@ -15,6 +15,7 @@ import pytest
 import tracekit
 from tests.recorder.receivers_kit import Account, told, writes
 from tracekit import carrying
+from tracekit.operations import current
 
 
 @pytest.fixture(autouse=True)
@@ -250,6 +251,22 @@ def test_a_body_that_is_watched_meets_what_it_meets_where_it_is_awaited(
     seen: list[list[str]] = []
     told(lambda: seen.extend(asyncio.run(both())))
     assert seen[0] == seen[1]
+
+
+def test_of_the_work_that_a_body_hands_on_only_what_goes_on_is_kept() -> None:
+    kept: list[int] = []
+
+    class Busy(Box):
+        @writes
+        async def serve(self) -> None:
+            heart = asyncio.create_task(asyncio.sleep(3600))
+            for _ in range(300):
+                await asyncio.gather(*[asyncio.create_task(asyncio.sleep(0)) for _ in range(3)])
+                kept.append(len(current().work or ()))  # type: ignore[union-attr]  # a tool runs
+            heart.cancel()
+
+    told(lambda: asyncio.run(Busy("A").serve()))
+    assert max(kept) <= 9
 
 
 def test_an_error_of_a_body_does_not_keep_alive_what_was_called() -> None:
