@@ -16,6 +16,8 @@ CANCELLED = "asyncio.exceptions.CancelledError"
 OUTWAITED = "the recorded call was cancelled before it gave an answer"
 UNKNOWN_NS = 600 * 1_000_000_000
 """How long a wait may be where the record tells no times."""
+_AT_ONCE_NS = 100_000_000
+"""So soon after its calls an agent ends that is cancelled."""
 _SLACK = 1.05
 _SLACK_NS = 2_000_000
 """Clocks are read one after the other, and that of the day is put right now and then."""
@@ -47,6 +49,15 @@ class Cancelled:
         """Whether nobody had cancelled the call of that event, which ended so by itself."""
         call = self._timed.get(event_id or "")
         return call is not None and call.gave_up
+
+    def cut_off(self, event_id: str | None) -> bool:
+        """Whether the call of that event was cancelled with the agent, from outside, at its end."""
+        call, record = self._timed.get(event_id or ""), self._record
+        ended, over = (None if call is None else call.ts_end_ns), record.ts_end_ns
+        if ended is None or over is None or not was_cancelled(record.answer):
+            return False
+        later = any((one.ts_start_ns or 0) > ended for one in self._timed.values())
+        return 0 <= over - ended <= _AT_ONCE_NS and not later
 
     def outlived(self, event_id: str | None) -> bool:
         """Whether the call of that event was still under way when the agent came back."""

@@ -18,6 +18,7 @@ import threading
 from asyncio import base_events, selector_events
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tracekit.conditions import Conditions
@@ -91,22 +92,46 @@ def _init(held: Ask) -> Callable[[Any], Any]:
     return made
 
 
-async def wait_to_be_cancelled(seconds: float, *, may_be_left: bool) -> None:
-    """Wait until this task is cancelled; come back where that has not come about in ``seconds``.
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How what is to be cancelled waits for it."""
 
-    ``may_be_left`` says that who began it may go away before it is cancelled.
-    """
+    seconds: float
+    may_be_left: bool
+    """Whether who began it may go away before it is cancelled."""
+    cut_off: bool
+    """Whether, when its time is over, all that the loop was started for is cancelled."""
+
+
+async def wait_to_be_cancelled(patience: Patience) -> None:
+    """Wait until this task is cancelled; come back where that has not come about in time."""
+    await _wait(patience)
+    if patience.cut_off and _cancel_whole(asyncio.get_running_loop()):
+        await _wait(patience)
+
+
+def _cancel_whole(loop: asyncio.AbstractEventLoop) -> bool:
+    """Cancel what ``loop`` runs until it is complete; whether there was such a task."""
+    until: Any = base_events._run_until_complete_cb  # type: ignore[attr-defined]  # marks that task
+    for task in asyncio.all_tasks(loop):
+        callbacks: Any = task._callbacks
+        if any(callback is until for callback, _ in callbacks or ()):
+            return task.cancel()
+    return False
+
+
+async def _wait(patience: Patience) -> None:
     loop, here = asyncio.get_running_loop(), asyncio.current_task()
     over: asyncio.Future[None] = loop.create_future()
     selector = getattr(loop, "_selector", None)
     with ExitStack() as after:
         if here is not None:
-            waiting[here] = may_be_left
+            waiting[here] = patience.may_be_left
             after.callback(waiting.pop, here)
         if isinstance(selector, _Selector):
-            after.enter_context(selector.patient(over, seconds))
+            after.enter_context(selector.patient(over, patience.seconds))
         else:
-            after.callback(loop.call_later(seconds, _resolve, over).cancel)
+            after.callback(loop.call_later(patience.seconds, _resolve, over).cancel)
         await over
 
 

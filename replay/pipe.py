@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from replay.cancelled import OUTWAITED
 from replay.errortext import text_of
-from replay.fixed_loop import wait_to_be_cancelled
+from replay.fixed_loop import Patience, wait_to_be_cancelled
 from tracekit import conditions, guard
 from tracekit.canonical import Encoded, JsonValue, Stream, copy_json, decode, encode
 from tracekit.errors import (
@@ -177,19 +177,22 @@ class PipeAnswerer:
     ) -> guard.Outcome:
         """Have a call wait that was cancelled when it was recorded."""
         operation, contract = question.operation, question.contract
-        patience_s = answer["patience_ns"] / 1e9
-        left = answer.get("outlived") is True and not (contract and contract.writes)
+        patience = Patience(
+            answer["patience_ns"] / 1e9,
+            may_be_left=answer.get("outlived") is True and not (contract and contract.writes),
+            cut_off=answer.get("cut_off") is True,
+        )
 
         async def wait() -> guard.Outcome:
             if asyncio._get_running_loop() is None:  # driven by hand
                 return failed
-            await wait_to_be_cancelled(patience_s, may_be_left=left)
+            await wait_to_be_cancelled(patience)
             otherwise = self._channel.ask({"outwaited": operation.span_id})
             conditions.current().advance(int(otherwise["latency_ns"]))
             return self._outcome(question, otherwise, otherwise["fields"])
 
         async def wait_for_reader() -> NoReturn:
-            await wait_to_be_cancelled(patience_s, may_be_left=left)
+            await wait_to_be_cancelled(patience)
             self.halt(f"{operation.actor}: {OUTWAITED}")
 
         if isinstance(failed, guard.Raised):

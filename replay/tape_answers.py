@@ -81,10 +81,14 @@ class TapeAnswers:
 
     def patience(self, answer: Answer) -> Mapping[str, Any]:
         """How long a call may wait that was cancelled when it was recorded; empty: not at all."""
-        if answer.rung not in _RECORDED or self._cancelled.gave_up(answer.recorded):
+        event, known = answer.recorded, self._cancelled
+        if answer.rung not in _RECORDED or known.gave_up(event):
             return {}
-        patience_ns = self._cancelled.patience_ns(answer.recorded)
-        return {"patience_ns": patience_ns, "outlived": self._cancelled.outlived(answer.recorded)}
+        return {
+            "patience_ns": known.patience_ns(event),
+            "outlived": known.outlived(event),
+            "cut_off": known.cut_off(event),
+        }
 
     def outwaited(self, asked: AskedCall, answer: Answer) -> Answer:
         """Answer a call that waited for longer than the record knows of."""

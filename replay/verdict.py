@@ -85,7 +85,10 @@ def _ending(session: SessionResult, recorded: Trajectory) -> str | None:
         return None
     raised = f"the planner raised {error['type']}: {error['message']}"
     was = recorded.answer
-    if recorded.status != "error" or _class_of(was) != error["type"]:
+    failed = (
+        recorded.status == "error" or was.is_error
+    )  # the run may have gone on without its agent
+    if not failed or _class_of(was) != error["type"]:
         return raised
     own = session.trajectory.answer if session.trajectory else None  # redacted, as the record is
     said = own.error_message if own and _class_of(own) == error["type"] else error["message"]

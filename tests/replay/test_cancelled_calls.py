@@ -221,7 +221,7 @@ def recorded(tmp_path: Path) -> Callable[..., Callable[..., ReplayResult]]:
 
     def record(agent: Agent) -> Callable[..., ReplayResult]:
         tracekit.configure(store=tmp_path / "store")
-        with tracekit.run(run_id="seen"):
+        with contextlib.suppress(TimeoutError), tracekit.run(run_id="seen"):
             asyncio.run(agent("x"))  # type: ignore[arg-type]  # a coroutine, as all of them
         tracekit.configure(store=tmp_path / "elsewhere")
 
@@ -446,3 +446,60 @@ def test_by_the_real_clock_a_call_waits_as_long(
     found = recorded(waits_for)(now, options=ReplayOptions(conditions="real"))
     rungs = [("slow", "exact"), ("pay", "exact")] if now is waits_for else [("slow", "error")]
     assert _rungs(found) == rungs
+
+
+@tracekit.agent
+async def asks_two(word: str) -> list[str]:
+    """Ask two that never answer."""
+    return list(await asyncio.gather(slow(word), slow_write(word)))
+
+
+@tracekit.agent
+async def asks_another_first(word: str) -> str:
+    """Give one call up, and wait for another."""
+    await _late(slow("other"))
+    return await slow_write(word)
+
+
+@tracekit.agent
+async def stays_with_the_first(word: str) -> str:
+    """Have patience with the one that was given up."""
+    return await slow("other")
+
+
+def _cut_off(agent: Agent) -> Agent:
+    """Cancel the agent itself, as a server does whose client has gone."""
+
+    def serve(word: str) -> Coroutine[None, None, object]:
+        return asyncio.wait_for(agent(word), 3 * SOON_S)
+
+    return serve
+
+
+@pytest.mark.parametrize("agent", [keeps_waiting, asks_two, asks_another_first])
+def test_an_agent_that_was_cancelled_from_outside_is_again(
+    agent: Agent, recorded: Callable[..., Callable[..., ReplayResult]]
+) -> None:
+    found = recorded(_cut_off(agent))(agent)
+    assert (found.verdict.kind, found.verdict.reasons, found.findings) == ("pass", (), ())
+    assert {rung for _, rung in _rungs(found)} == {"exact"}
+    assert found.trajectory is not None
+    assert diff(found.recorded, found.trajectory).divergences == ()
+
+
+def test_a_run_may_go_on_without_its_agent(
+    recorded: Callable[..., Callable[..., ReplayResult]],
+) -> None:
+    async def serve(word: str) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(keeps_waiting(word), SOON_S)
+
+    found = recorded(serve)(keeps_waiting)
+    assert (found.recorded.status, found.verdict.kind, found.findings) == ("ok", "pass", ())
+
+
+def test_only_what_was_under_way_then_is_cancelled_from_outside(
+    recorded: Callable[..., Callable[..., ReplayResult]],
+) -> None:
+    found = recorded(_cut_off(asks_another_first))(stays_with_the_first)
+    assert (found.verdict.kind, _rungs(found)) == ("inconclusive", [("slow", "error")])
