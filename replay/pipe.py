@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 NOT_IN_RECORDING = "NotInRecording"
 """``error_type`` of the observation that stands for a call which the record does not hold."""
 
+CANNOT_BE_GIVEN = "what it came back with cannot be rebuilt"
+"""Why a replay ends at a call whose recorded value is no value of its class here."""
+
 
 class Channel(Protocol):
     """The way to the parent."""
@@ -154,7 +157,7 @@ class PipeAnswerer:
     ) -> guard.Outcome:
         match answer["do"]:
             case "return":
-                value = _value(answer, shared=self._near)
+                value = self._given_out(question.operation.actor, answer)
                 if isinstance(value, Stream):
                     value.read_on = guard.read_on
                 if answer.get("client") and "left" in answer:
@@ -200,6 +203,14 @@ class PipeAnswerer:
         if isinstance(failed, guard.Served):
             failed.value.withheld = wait_for_reader
         return failed
+
+    def _given_out(self, name: str, answer: Mapping[str, Any]) -> object:
+        """Rebuild what a call came back with; where that fails, no planner is to cope with it."""
+        try:
+            return _value(answer, shared=self._near)
+        except NotReplayable as error:
+            why = "; ".join(map(str.strip, text_of(error).splitlines()))
+            self.halt(f"{name}: {CANNOT_BE_GIVEN}: {why}")
 
     def _scripted(
         self, question: guard.Question, fields: dict[str, Any]

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from replay.lanes import Lane
+from replay.pipe import CANNOT_BE_GIVEN
 from replay.result import LockedDecision, SelfTest
 from replay.session import Answered, SessionResult
 from tracekit.assembly import trajectory_digest
@@ -241,6 +242,9 @@ def replace_observation(recorded: Trajectory, event_id: str, other: Observation)
 
 def _unreadable(after: Played) -> str | None:
     """Why the changed observation could not be handed out, where it was no value of its type."""
+    stopped = after.done.stopped
+    if stopped is not None and CANNOT_BE_GIVEN in stopped:
+        return stopped
     error = (after.done.exit.result or {}).get("error") or {}
     return str(error["message"]) if error.get("type") == _UNREADABLE else None
 

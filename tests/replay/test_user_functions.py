@@ -12,6 +12,7 @@ import pytest
 import tracekit
 from replay import ReplayOptions, ReplayResult, replay_run
 from replay.result import Verdict
+from tracekit.canonical import register_codec
 from tracekit.events import LossNoted
 
 Agent = Callable[[], object]
@@ -58,6 +59,27 @@ def post(to: str) -> str:
 @tracekit.step
 def fails() -> None:
     raise Nameless
+
+
+class Money:
+    """Kept by two functions of the agent's."""
+
+    broken = False
+
+    def __init__(self, cents: int) -> None:
+        self.cents = cents
+
+    @classmethod
+    def of(cls, cents: int) -> Money:
+        """Read what was kept."""
+        if cls.broken:
+            raise RuntimeError("another version")
+        return cls(cents)
+
+
+@tracekit.tool(effect="read")
+def price(what: str) -> Money:
+    return Money(len(what))
 
 
 @pytest.fixture
@@ -150,3 +172,21 @@ def test_a_span_processor_that_raises_ends_no_replay(
     monkeypatch.setattr("tracekit.otel.start_span", broken)
     result = replayed(lambda: look("a"), lambda: look("a"))
     assert (result.verdict, _rungs(result)) == (Verdict("pass"), ["exact"])
+
+
+def test_a_value_that_its_codec_cannot_read_ends_the_replay_whatever_the_agent_makes_of_it(
+    replayed: Callable[[Agent, Agent], ReplayResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register_codec(Money, lambda money: money.cents, Money.of, name="test.money")
+
+    def swallows() -> str:
+        monkeypatch.setattr(Money, "broken", True)
+        with suppress(Exception):
+            price("a")
+        return "done"
+
+    result = replayed(lambda: price("a"), swallows)
+    assert result.verdict.kind == "inconclusive"
+    assert result.stopped is not None
+    assert result.stopped.startswith("price: what it came back with cannot be rebuilt: ")
+    assert "RuntimeError" in result.stopped
