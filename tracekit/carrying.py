@@ -75,7 +75,7 @@ def follow(operation: Operation) -> bool:
     """Keep from now on what ``operation`` hands on; whether all of it goes through our doors."""
     asyncio = sys.modules.get("asyncio")
     loop = None if asyncio is None else asyncio._get_running_loop()
-    if _TASKS not in _done or not isinstance(loop, sys.modules[_TASKS].BaseEventLoop):
+    if not isinstance(loop, tuple(getattr(sys.modules[m], _DOORS[m][0]) for m in _LOOPS & _done)):
         return False
     if operation.work is None:
         operation.work = deque()
@@ -325,12 +325,15 @@ _POOL_METHODS = (
 )  # fmt: skip
 """Those that take work first-hand: ``apply`` goes through ``apply_async``."""
 _THREAD_POOLS = "concurrent.futures.thread"
-_TASKS = "asyncio.base_events"
+_TASKS, _UVLOOP = "asyncio.base_events", "uvloop"
+_LOOPS = {_TASKS, _UVLOOP}
+"""Modules of event loops: what a step hands on to one of these is seen."""
 _DOORS: Mapping[str, tuple[str, Mapping[str, Door]]] = {
     "threading": ("Thread", {"start": _thread_start}),
     _THREAD_POOLS: ("ThreadPoolExecutor", {"submit": _thread_submit}),
     "concurrent.futures._base": ("Future", {"add_done_callback": _add_done_callback}),
     _TASKS: ("BaseEventLoop", {"create_task": _create_task}),
+    _UVLOOP: ("Loop", {"create_task": _create_task}),
     "asyncio.runners": ("Runner", {"run": _runner_run}),
     "multiprocessing.process": ("BaseProcess", {"start": _process_start}),
     "concurrent.futures.process": ("ProcessPoolExecutor", {"submit": _process_submit}),

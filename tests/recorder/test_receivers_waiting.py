@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
+import types
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
@@ -251,6 +253,45 @@ def test_a_body_that_is_watched_meets_what_it_meets_where_it_is_awaited(
     seen: list[list[str]] = []
     told(lambda: seen.extend(asyncio.run(both())))
     assert seen[0] == seen[1]
+
+
+def test_on_the_loop_of_uvloop_bodies_run_from_wait_to_wait_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Loop(asyncio.SelectorEventLoop):
+        """Stands in for it: makes tasks by itself."""
+
+        def create_task(self, coro: Any, **kwargs: Any) -> Any:
+            return asyncio.Task(coro, loop=self, **kwargs)
+
+    stand_in: Any = types.ModuleType("uvloop")
+    stand_in.Loop = Loop
+    monkeypatch.setitem(sys.modules, "uvloop", stand_in)
+    monkeypatch.setattr(carrying, "_LOOPS", {"uvloop"})
+    account = Box("A")
+
+    async def hands_on(work: Callable[[], None]) -> None:
+        async def part() -> None:
+            await asyncio.sleep(0)
+            work()
+
+        await asyncio.create_task(part())
+
+    async def calls() -> None:
+        under_way = asyncio.create_task(account.later(1))
+        await asyncio.sleep(0)
+        account.iban = "B"
+        account.pay(2)
+        await under_way
+        await account.works(hands_on)
+        account.pay(3)
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=Loop) as runner:
+            runner.run(calls())
+
+    seen = [(given["self"]["iban"], given["self"]["calls"]) for given in told(run)]
+    assert seen == [("A", 0), ("B", 0), ("B", 0), ("B", 0)]
 
 
 def test_of_the_work_that_a_body_hands_on_only_what_goes_on_is_kept() -> None:
