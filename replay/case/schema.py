@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from replay.case.searching import is_found
 from tracekit.canonical import JsonValue, json_text
 from tracekit.jsontree import pointer
 
@@ -85,7 +86,11 @@ def _subschemas(schema: JsonValue, at: str) -> Iterator[tuple[str, JsonValue]]:
 
 
 def faults(value: JsonValue, schema: JsonValue) -> list[tuple[str, str]]:
-    """List where ``value`` breaks ``schema``: JSON pointer and what is wrong there."""
+    """List where ``value`` breaks ``schema``: JSON pointer and what is wrong there.
+
+    Raises:
+        Undecided: looking for one of its patterns takes too long.
+    """
     return list(_Check(schema).walk(value, schema, (), 0))
 
 
@@ -139,7 +144,7 @@ class _Check:
         by_pattern = schema.get("patternProperties", {})
         for name, item in value.items():
             wanted = [named[name]] if name in named else []
-            wanted += [part for pattern, part in by_pattern.items() if re.search(pattern, name)]
+            wanted += [part for pattern, part in by_pattern.items() if is_found(pattern, name)]
             if not wanted and schema.get("additionalProperties") is False:
                 yield pointer((*path, name)), "is not among the allowed names"
                 continue
@@ -183,7 +188,7 @@ def _sized_faults(value: JsonValue, schema: Mapping[str, Any]) -> Iterator[str]:
         yield from _number_faults(value, schema)
     if isinstance(value, str):
         yield from _size_faults(len(value), schema, "Length", "characters")
-        if "pattern" in schema and not re.search(schema["pattern"], value):
+        if "pattern" in schema and not is_found(schema["pattern"], value):
             yield f"{_short(value)} does not match {schema['pattern']!r}"
     if isinstance(value, list):
         yield from _size_faults(len(value), schema, "Items", "elements")

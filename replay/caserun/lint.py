@@ -16,9 +16,9 @@ from pathlib import Path
 from replay.case import Case
 from replay.case.expected import CallPattern, Expected, patterns
 from replay.case.schema import holds
+from replay.case.slowness import may_hang
 from replay.case.writing import LIVE_MODEL
 from replay.caserun.secrets import secrets_in, secrets_in_comments, secrets_in_name
-from replay.caserun.slowness import may_hang
 from replay.declared import Declared
 
 _ITSELF = 2  # the tools of the shortest way round: the same one twice

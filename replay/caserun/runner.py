@@ -234,7 +234,9 @@ class CaseRunner:
             for one in found
             if one.signature not in hidden
         )
-        reason = answers.unknown or reason or _keyless(case, outcome) or _taken(hidden)
+        undecided = next((one.text for one in findings if one.undecided), None)
+        findings = tuple(one for one in findings if not one.undecided)
+        reason = answers.unknown or reason or _keyless(case, outcome) or _taken(hidden) or undecided
         verdict = _verdict(case, findings, reason, answers.given)
         verdict = replace(verdict, reasons=tuple(clean(why) for why in verdict.reasons))
         return CaseResult(

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from replay.case.schema import check_schema, faults
+from replay.case.searching import Undecided
 from replay.tape import Tape
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract, Parameter
@@ -100,7 +101,10 @@ def _schema_faults(contract: Contract, arguments: Mapping[str, JsonValue]) -> li
     hidden = defaults - named.keys() if isinstance(named, dict) else set()
     told = contract.said(arguments)
     said: JsonValue = {name: value for name, value in told.items() if name not in hidden}
-    return faults(said, schema)
+    try:
+        return faults(said, schema)
+    except Undecided:  # nor does one that cannot be checked
+        return []
 
 
 def _unchecked(tape: Tape, contract: Contract) -> bool:

@@ -14,6 +14,7 @@ from functools import cached_property
 
 from replay.case import Case
 from replay.case.schema import check_schema, faults
+from replay.case.searching import Undecided
 from replay.metrics.ending import FAILED, OPEN, broken_off
 from replay.metrics.gold import (
     Gold,
@@ -103,9 +104,11 @@ class Measured:
             return self.gold.success
         if self.gold_case is None:
             return labelled_success(self.run)
-        if self.findings or self.run.status == "error":
+        found = self.findings or ()
+        if self.run.status == "error" or not all(one.undecided for one in found):
             return False
-        return not (self.gold_case.expected.invariants or self.unbounded or self.hidden) or None
+        unknown = found or self.gold_case.expected.invariants or self.unbounded or self.hidden
+        return None if unknown else True
 
 
 def count_metrics(case: Measured) -> tuple[Mapping[str, Count], Mapping[str, Missing]]:
@@ -159,6 +162,7 @@ def _ratio(calls: Iterable[Call], holds: Callable[[Call], bool], why: str) -> Co
 def _task_success(case: Measured) -> Counted:
     if case.gold_case is not None and case.succeeded is None:
         why = why_hidden(case.hidden) if case.hidden else _INVARIANTS
+        why = next((one.text for one in case.findings or () if one.undecided), why)
         return Missing(_unbounded(case) if case.unbounded else why)
     return _share(case.succeeded, "no label says whether the task was done, and there is no case")
 
@@ -295,17 +299,13 @@ def _is_valid(call: Call) -> bool:
     if not isinstance(call.arguments, dict):
         return False
     schema = call.contract.argument_schema if call.contract is not None else None
-    if call.contract is None or schema is None or not _is_checkable(schema):
+    if call.contract is None or schema is None:
         return True
-    return not faults(call.contract.said(call.arguments), schema)
-
-
-def _is_checkable(schema: object) -> bool:
     try:
-        check_schema(schema)  # type: ignore[arg-type]  # a schema is JSON
-    except ValueError:
-        return False
-    return True
+        check_schema(schema)
+        return not faults(call.contract.said(call.arguments), schema)
+    except (ValueError, Undecided):  # what cannot be checked in full proves nothing
+        return True
 
 
 def _errors(case: Measured) -> Counted:

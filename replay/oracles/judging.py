@@ -14,6 +14,7 @@ from typing import Any
 from replay.case import ArgumentRule, Budgets, CallPattern, Expected
 from replay.case.expected import patterns
 from replay.case.schema import faults, holds, same
+from replay.case.searching import Undecided, is_found
 from replay.oracles.keys import describe_use
 from replay.oracles.outcome import OracleFinding, Outcome, Proposal
 from replay.oracles.sequences import sequence_findings
@@ -184,7 +185,12 @@ def _argument(rule: ArgumentRule, call: Call) -> Iterator[OracleFinding]:
         text = f"{at} {verb} {_short(value)}, not {_short(rule.equals)}"
         yield found(rule.pointer, "value", text)
     if rule.json_schema is not None:
-        for place, wrong in faults(value, rule.json_schema)[:1]:
+        try:
+            wrongs = faults(value, rule.json_schema)
+        except Undecided as error:
+            yield _undecided("arguments", error)
+            return
+        for place, wrong in wrongs[:1]:
             yield found(rule.pointer + place, "schema", f"{rule.pointer + place or at} {wrong}")
 
 
@@ -307,7 +313,12 @@ def _answer(expected: Expected, outcome: Outcome) -> Iterator[OracleFinding]:
                 "answer", f"the answer contains {text!r}", pointer=text, error="excludes"
             )
     for pattern in rule.matches:
-        if not re.search(pattern, answer):
+        try:
+            matches = is_found(pattern, answer)
+        except Undecided as error:
+            yield _undecided("answer", error)
+            continue
+        if not matches:
             said = f"the answer does not match {pattern!r}: {_cut(answer)}"
             yield OracleFinding("answer", said, pointer=pattern, error="matches")
     if rule.json_schema is not None:
@@ -323,7 +334,12 @@ def _answer_schema(schema: dict[str, JsonValue], outcome: Outcome) -> Iterator[O
             said = f"the answer is no JSON: {_cut(str(value))}"
             yield OracleFinding("answer", said, error="no JSON")
             return
-    for place, wrong in faults(value, schema)[:1]:
+    try:
+        wrongs = faults(value, schema)
+    except Undecided as error:
+        yield _undecided("answer", error)
+        return
+    for place, wrong in wrongs[:1]:
         where = f" at {place}" if place else ""
         yield OracleFinding(
             "answer", f"the answer{where} {wrong}", pointer=place or None, error="schema"
@@ -345,6 +361,11 @@ def _invariants(outcome: Outcome) -> Iterator[OracleFinding]:
     for name, said in outcome.invariants.items():
         if said is not None:
             yield OracleFinding("invariants", f"{name}: {said}", pointer=name)
+
+
+def _undecided(oracle: str, why: Undecided) -> OracleFinding:
+    said = f"expected.{oracle} cannot be judged: {why}"
+    return OracleFinding(oracle, said, error="undecided", undecided=True)
 
 
 # --- words ----------------------------------------------------------------------------------------

@@ -51,6 +51,8 @@ class OracleFinding:
     """The call at fault."""
     place: str | None = None
     """Where in the planner's code the error came up; no case says it, since code changes."""
+    undecided: bool = False
+    """Whether it says only why one thing that is expected could not be looked at."""
 
     @property
     def signature(self) -> Reason:

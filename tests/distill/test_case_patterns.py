@@ -1,10 +1,19 @@
-"""Patterns that can take for ever are told from those that only look so."""
+"""Patterns that can take for ever are told from those that only look so, and given up."""
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from typing import Any
 
-from replay.caserun.slowness import may_hang
+import pytest
+import yaml
+
+from replay.case import Budgets, Expected, parse_case, searching
+from replay.case.searching import is_found
+from replay.case.slowness import may_hang
+from replay.caserun import run_case
+from replay.oracles import evaluate
+from tests.oracles.runs import call, outcome
 
 
 @pytest.mark.parametrize(
@@ -44,3 +53,83 @@ def test_a_repetition_of_a_repetition_may_take_for_ever(pattern: str) -> None:
 )
 def test_what_ends_each_round_with_something_else_does_not(pattern: str) -> None:
     assert not may_hang(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("pool.*exhausted", "the pool is exhausted", True),
+        (r"^(\w+\s?)+$", "one two three", True),
+        ("(?i)(a|b)*C$", "ABA" * 20 + "c", True),
+        ("(ü+)+$", "ü" * 20 + "\ud800", False),
+    ],
+)
+def test_where_a_pattern_is_looked_for_does_not_change_what_is_found(
+    pattern: str, text: str, found: bool
+) -> None:
+    assert is_found(pattern, text) is found
+
+
+@pytest.mark.parametrize("pattern", ["(?i)pool", "pool.*exhausted", r"\d{4}-\d{2}", "a|b|c"])
+def test_what_takes_a_moment_starts_no_process(
+    pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "subprocess", None)
+    assert not is_found(pattern, "-" * 1000)
+
+
+def test_looking_for_a_pattern_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "SECONDS", 0.1)
+    with pytest.raises(searching.Undecided, match=r"33 letters did not end within 0\.1 s"):
+        is_found("^(a|a)+$", "a" * 32 + "!")
+
+
+SLOW = """
+format: tracekit/case/v1
+name: slow
+input: Say it.
+tools: [{name: look, effect: read}]
+expected: {answer: {matches: ['^(a+)+$']}}
+"""
+
+
+def says(*calls: str) -> Callable[..., Any]:
+    def planner(history: list[Any], tools: list[Any]) -> Any:
+        if len(history) == 1 and calls:
+            return {"calls": [{"tool": tool, "arguments": {}} for tool in calls]}
+        return {"answer": "a" * 40 + "!"}
+
+    return planner
+
+
+def test_a_pattern_that_cannot_be_judged_makes_a_case_inconclusive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(searching, "SECONDS", 0.1)
+    verdict = run_case(parse_case(SLOW), says()).verdict
+
+    assert str(verdict) == (
+        "inconclusive: expected.answer cannot be judged: looking for '^(a+)+$' in 41 letters did "
+        "not end within 0.1 s"
+    )
+
+
+def test_what_else_speaks_against_the_planner_is_found_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(searching, "SECONDS", 0.1)
+    case = parse_case(SLOW.replace("{answer:", "{forbidden_tools: [look], answer:"))
+    result = run_case(case, says("look"))
+
+    assert result.verdict.kind == "fail"
+    assert [one.oracle for one in result.findings] == ["forbidden_tools"]
+
+
+def test_a_pattern_of_a_schema_is_looked_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "SECONDS", 0.1)
+    rule = "{arguments: [{tool: look, schema: {patternProperties: {'^(a+)+$': {}}}}]}"
+    expected = Expected.model_validate(yaml.safe_load(rule))
+    (found,) = evaluate(expected, Budgets(), outcome(call("look", **{"a" * 40 + "!": 1})))
+
+    assert found.undecided
+    assert found.text.startswith("expected.arguments cannot be judged: looking for '^(a+)+$'")

@@ -1,4 +1,4 @@
-"""Finds regular expressions that can take for ever on a short text.
+"""Tells how long regular expressions can take, and finds those that can on a short text.
 
 The one idea: a repetition of what is, but for what may be left out, one repetition can share out
 the same letters in ever so many ways; where the rest does not fit, all of them are tried.
@@ -7,17 +7,39 @@ the same letters in ever so many ways; where the rest does not fit, all of them 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import inf, log2
 from re import _parser  # type: ignore[attr-defined] # how Python reads a pattern has no public name
 from typing import Any
 
 _Item = tuple[Any, Any]
 """An operator, and what it is about."""
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT")
+_MOST_BITS = 1000
+"""Of a number that is still one."""
 
 
 def may_hang(pattern: str) -> bool:
     """Whether a pattern repeats what is only a repetition, as ``(a+)+`` does."""
     return _hangs(_parser.parse(pattern))
+
+
+def most_tries(pattern: str, length: int) -> float:
+    """Return how many ways there are at most to lay a pattern over a text, from all its letters."""
+    return (length + 1) * _ways(_parser.parse(pattern), length)
+
+
+def _ways(items: Iterable[_Item], length: int) -> float:
+    ways = 1.0
+    for item in items:
+        within = sum(_ways(part, length) for part in _parts(item)) or 1.0
+        if _named(item, *_REPEATS, "POSSESSIVE_REPEAT"):
+            least, most = (min(int(rounds), length) for rounds in item[1][:2])
+            rounds = max(most - least, 0) + 1
+            if within > 1:
+                within = within**most if most * log2(within) < _MOST_BITS else inf
+            within *= rounds
+        ways *= within
+    return ways
 
 
 def _hangs(items: Iterable[_Item]) -> bool:

@@ -1,0 +1,55 @@
+"""Looks for a user's regular expression in a text, and gives up after a while.
+
+Nothing ends a search of Python's ``re`` from outside but the end of its process. So a pattern that
+could take long on this text is looked for in a process of its own; all others, here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from math import ceil
+
+from replay.case.slowness import most_tries
+
+SECONDS = 5.0
+"""How long a pattern is looked for."""
+_QUICK = 2_000_000
+"""So many tries take less than a moment."""
+_CHILD = """
+import json, re, resource, sys, warnings
+warnings.simplefilter("ignore")
+pattern, text, seconds = json.load(sys.stdin)
+resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+print(re.search(pattern, text) is not None)
+"""  # the limit ends it even where this process has been killed meanwhile
+
+
+class Undecided(Exception):  # an answer, not an error
+    """It is not known whether a pattern is found in a text: looking for it took too long."""
+
+    def __init__(self, pattern: str, length: int) -> None:
+        super().__init__(
+            f"looking for {pattern!r} in {length} letters did not end within {SECONDS:g} s"
+        )
+
+
+def is_found(pattern: str, text: str) -> bool:
+    """Whether a pattern is found in a text.
+
+    Raises:
+        Undecided: that took too long.
+    """
+    if most_tries(pattern, len(text)) <= _QUICK:
+        return re.search(pattern, text) is not None
+    asked = json.dumps([pattern, text, ceil(SECONDS)])
+    command = [sys.executable, "-I", "-S", "-c", _CHILD]
+    try:
+        done = subprocess.run(
+            command, input=asked, capture_output=True, text=True, timeout=SECONDS, check=True
+        )
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        raise Undecided(pattern, len(text)) from error
+    return done.stdout.strip() == "True"
