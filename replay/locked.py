@@ -19,6 +19,7 @@ from replay.result import LockedBy, LockedDecision
 from replay.session import Stopped
 from replay.tape import RecordedCall, is_servable, prompt_key
 from tracekit.canonical import JsonValue, as_compared
+from tracekit.contract import Contract
 from tracekit.trajectory import Decision, ModelCall, Trajectory
 
 _FITS = ("exact", "normalised")
@@ -165,7 +166,9 @@ class Lock:
         then: JsonValue = {"tool": call.tool, "arguments": arguments}
         told: JsonValue = told_to(recorded.contract, asked, asked.compared)
         now: JsonValue = {"tool": asked.tool, "arguments": told}
-        self._note({"calls": [then], "message": None}, {"calls": [now], "message": None}, by="code")
+        old: JsonValue = {"calls": [then], "message": None}
+        new: JsonValue = {"calls": [now], "message": None}
+        self._note(old, new, by="code", declared=asked.contract)
 
     def _cannot(self, asked: AskedCall, answer: Answer, why: str) -> Answer:
         text = f"cannot lock: the code calls {asked.tool} otherwise than recorded: {why}"
@@ -186,7 +189,10 @@ class Lock:
             return None
         return f"cannot lock: it ended after {asked} of {asked + unasked} requests to its model"
 
-    def _note(self, then: JsonValue, now: JsonValue, *, by: LockedBy) -> None:
-        maps = self._player.policies.maps
-        found = compare_decisions(self.number, then, now, self._player.tape, by=by, maps=maps)
-        self.decisions.append(found)
+    def _note(
+        self, then: JsonValue, now: JsonValue, *, by: LockedBy, declared: Contract | None = None
+    ) -> None:
+        maps, tape = self._player.policies.maps, self._player.tape
+        self.decisions.append(
+            compare_decisions(self.number, then, now, tape, by=by, maps=maps, declared=declared)
+        )

@@ -15,6 +15,7 @@ from replay.result import DecisionChange, LockedBy, LockedDecision
 from replay.tape import Tape
 from tracekit import jsontree
 from tracekit.canonical import JsonValue, as_compared, canonical_text, digest, json_text
+from tracekit.contract import Contract
 from tracekit.decisions import plain_name, requested, said
 from tracekit.trajectory import Call, Decision, ModelCall, Observation
 
@@ -58,9 +59,13 @@ def compare_decisions(
     *,
     by: LockedBy,
     maps: Sequence[ArgumentMap] = (),
+    declared: Contract | None = None,
 ) -> LockedDecision:
-    """Compare what is proposed now with what was recorded; None stands for no proposal."""
-    now = _as_named(proposed, tape, maps) if maps else proposed
+    """Compare what is proposed now with what was recorded; None stands for no proposal.
+
+    ``declared`` is the contract of a call that code makes, whose defaults are filled in.
+    """
+    now = _as_named(proposed, tape, maps, declared) if maps else proposed
     whose = by == "code" or (_say_whose(then, tape) and _say_whose(now, tape))
     spell = _speller(tape, whose=whose)
     change, explanation = _compare(then, now, spell)
@@ -76,7 +81,9 @@ def compare_decisions(
     )
 
 
-def _as_named(decision: JsonValue, tape: Tape, maps: Sequence[ArgumentMap]) -> JsonValue:
+def _as_named(
+    decision: JsonValue, tape: Tape, maps: Sequence[ArgumentMap], declared: Contract | None
+) -> JsonValue:
     """Name the calls and arguments that were renamed as the record does."""
     if not isinstance(decision, dict) or not _is_action(decision):
         return decision
@@ -84,7 +91,7 @@ def _as_named(decision: JsonValue, tape: Tape, maps: Sequence[ArgumentMap]) -> J
     for call in _calls(decision):
         tool, arguments = call["tool"], call["arguments"]
         if isinstance(arguments, dict):
-            tool, arguments = renamed(tool, arguments, tape, maps)
+            tool, arguments = renamed(tool, arguments, tape, maps, declared)
         calls.append({"tool": tool, "arguments": arguments})
     return {**decision, "calls": calls}
 

@@ -40,11 +40,15 @@ def recorded_tool(asked: AskedCall, tape: Tape, maps: Sequence[ArgumentMap]) -> 
 
 
 def renamed(
-    tool: str, arguments: Mapping[str, JsonValue], tape: Tape, maps: Sequence[ArgumentMap]
+    tool: str,
+    arguments: Mapping[str, JsonValue],
+    tape: Tape,
+    maps: Sequence[ArgumentMap],
+    declared: Contract | None = None,
 ) -> tuple[str, Arguments]:
     """Name a proposed call and its arguments as the record does; one that cannot be keeps its."""
     old = recorded_tool(AskedCall(tool, arguments, "unknown"), tape, maps)
-    found = rename_arguments(arguments, moves_of(maps, old, tool), {})
+    found = rename_arguments(arguments, moves_of(maps, old, tool), _defaults(declared))
     return tool if found.clash else old, found.arguments
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from replay.matching import Answer, parse_map
 from replay.proposals import compare_decisions
+from replay.result import LockedBy
 from replay.tape import Tape
 from tests.replay.tape_kit import asked, call, contract, player, record
 from tracekit.canonical import JsonValue
@@ -142,11 +143,16 @@ def test_a_proposal_that_gives_an_argument_twice_is_no_recorded_one() -> None:
     tape = Tape.of(record(call("pay", "write", to="B")))
     maps = (parse_map("pay:/to=payout:/dest"),)
 
-    def change(**arguments: JsonValue) -> str:
+    def change(declared: Contract | None = None, /, **arguments: JsonValue) -> str:
         then: JsonValue = {"calls": [{"tool": "pay", "arguments": {"to": "B"}}], "message": None}
         now: JsonValue = {"calls": [{"tool": "payout", "arguments": arguments}], "message": None}
-        return compare_decisions(1, then, now, tape, by="model", maps=maps).change
+        by: LockedBy = "code" if declared else "model"
+        return compare_decisions(1, then, now, tape, by=by, maps=maps, declared=declared).change
 
     assert change(dest="B") == "same"
+    assert change(dest="B", to=None) == "other tool"
+    kept = contract("payout", "write", "dest", defaults={"to": None})
+    assert change(kept, dest="B", to=None) == "same"
+    assert change(kept, dest="B", to="MALLORY") == "other tool"
     assert change(dest="B", to="MALLORY") == "other tool"
     assert change(dest="MALLORY", to="B") == "other tool"
