@@ -315,16 +315,29 @@ def open_step(
         fields["argument"] = given
     if contract is not None and contract.writes and configuration.refuses_writes():
         stands(recorder.sink)  # where the journal was deleted, the begin goes to another file
-    fields, begun = {"actor": actor, **fields}, FACTS[kind][0]  # in the order of ``prepared``
+    fields = {"actor": actor, **fields}  # in the order of ``prepared``
+    return _begin(Step(recorder, operation), fields, contract, given, stream=stream)
+
+
+def _begin(
+    step: Step,
+    fields: Mapping[str, Any],
+    contract: Contract | None,
+    given: dict[str, object],
+    *,
+    stream: bool,
+) -> Step:
+    recorder, operation = step.recorder, step.operation
+    begun = FACTS[operation.kind][0]
     try:
         recorder.begin(operation, begun, **fields)
-        outcome = _outcome(recorder, operation, contract, given, stream=stream)
-        return Step(recorder, operation, outcome)
+        step.outcome = _outcome(recorder, operation, contract, given, stream=stream)
+        return step
     except BaseException as error:  # a signal handler's: the body is not entered
         if not recorder.strict:
             # Whether the begin was written is not known; one that stands there twice counts once.
             recorder.begin(operation, begun, **fields)
-            Step(recorder, operation).fail(error)
+            step.fail(error)
         raise
 
 
