@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from replay import fixed, stirring
 from replay.calling import arguments_of, call_planner
@@ -34,6 +34,7 @@ from tracekit.errors import (
     PlannerSignatureError,
     ReplayInProgress,
     UsageError,
+    WriteBlocked,
 )
 from tracekit.keeping import Keeper
 from tracekit.limits import Limits
@@ -217,6 +218,30 @@ def _doors(request: Mapping[str, Any], made: conditions.Conditions) -> AbstractC
 # --- planners that decide -------------------------------------------------------------------------
 
 
+class _OnlyDecides:
+    """Refuses what a planner calls that only has to say what is to be called; tells of a write."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def answer(self, question: guard.Question) -> NoReturn:
+        """Refuse the call of ``question``.
+
+        Raises:
+            WriteBlocked: always.
+        """
+        name, contract = question.operation.actor, question.contract
+        if contract is not None and contract.writes:
+            what = f"a call of {name} by a planner that only decides"
+            self._channel.tell({"finding": {"kind": "tool", "what": what, "refused": True}})
+        raise WriteBlocked(
+            name,
+            "unknown" if contract is None else contract.effect,
+            reason="a planner that decides returns its calls and makes none; one that makes them "
+            "is given as a function without history and tools",
+        )
+
+
 def _deciding(planner: object, request: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
     instance = planner() if inspect.isclass(planner) else planner
     decide: Callable[..., Any] = getattr(instance, "decide", instance)  # type: ignore[arg-type]  # a decider is callable
@@ -224,9 +249,10 @@ def _deciding(planner: object, request: Mapping[str, Any], channel: Channel) -> 
     tools = request["tools"]
     extra = (request["script"],) if outline(planner)["script"] else ()
     while True:  # the parent ends one that never stops
-        decision = decide(*map(copy_json, (history, tools, *extra)))
-        if inspect.iscoroutine(decision):
-            decision = asyncio.run(decision)
+        with guard.answering(_OnlyDecides(channel)):
+            decision = decide(*map(copy_json, (history, tools, *extra)))
+            if inspect.iscoroutine(decision):
+                decision = asyncio.run(decision)
         answer = channel.ask({"decision": normal_decision(decision)})
         if answer.get("stop"):
             return {"answer": answer.get("answer"), "types": {}, "replayable": True}

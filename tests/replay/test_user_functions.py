@@ -11,8 +11,10 @@ import pytest
 
 import tracekit
 from replay import ReplayOptions, ReplayResult, replay_run
+from replay.isolation import Level
 from replay.result import Verdict
 from tracekit.canonical import register_codec
+from tracekit.errors import WriteBlocked
 from tracekit.events import LossNoted
 
 Agent = Callable[[], object]
@@ -190,3 +192,34 @@ def test_a_value_that_its_codec_cannot_read_ends_the_replay_whatever_the_agent_m
     assert result.stopped is not None
     assert result.stopped.startswith("price: what it came back with cannot be rebuilt: ")
     assert "RuntimeError" in result.stopped
+
+
+@pytest.mark.parametrize("isolation", ["guard", "process"])
+def test_a_planner_that_decides_and_calls_a_tool_is_told_what_to_do_and_runs_nothing(
+    tmp_path: Path, isolation: Level
+) -> None:
+    ran: list[str] = []
+    met: list[str] = []
+
+    @tracekit.tool(effect="write")
+    def send(to: str) -> None:
+        ran.append(to)
+
+    def decide(history: object, tools: object) -> None:
+        try:
+            send("mallory")
+        except WriteBlocked as refusal:
+            met.append(str(refusal))
+
+    tracekit.configure(store=tmp_path / "store")
+    with tracekit.run(run_id="r"):
+        tracekit.agent(lambda: look("a"))()
+    options = ReplayOptions(isolation=isolation)
+    result = replay_run("r", planner=decide, store=tmp_path / "store", options=options)
+    assert ran == []
+    assert len(met) == 1
+    assert "a planner that decides returns its calls and makes none; one that makes" in met[0]
+    assert (result.verdict.kind, [one.text for one in result.findings]) == (
+        "fail",
+        ["tool refused: a call of send by a planner that only decides"],
+    )
