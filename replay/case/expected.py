@@ -164,6 +164,15 @@ class Expected(Part):
     """Ids of observations that the planner must have been given for the case to say anything."""
 
     @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that are named, each once."""
+        named = [one.tool for one in patterns((*self.forbidden_tools, *self.required_tools))]
+        named += [*self.call_limits, *(tool for pair in self.order for tool in pair)]
+        named += [rule.tool for rule in self.arguments]
+        named += [rule.tool for rule in self.after_error if rule.tool is not None]
+        return tuple(dict.fromkeys(named))
+
+    @property
     def repeats(self) -> int | None:
         """How often a failed call may be repeated; None where nothing is said."""
         return _most(self.no_repeat)

@@ -8,8 +8,9 @@ meant, ``judge`` whether a candidate still shows it, ``proof`` that the case mea
 
 from __future__ import annotations
 
-from replay.distill.distilling import DistillOptions, distill_record, distill_run
+from replay.distill.distilling import distill_record, distill_run
 from replay.distill.grouping import Group, Grouped, distill_many
+from replay.distill.options import DistillOptions
 from replay.distill.outcome import DistillResult, Extent
 from replay.distill.problem import Budget, Problem
 from replay.distill.question import Wish

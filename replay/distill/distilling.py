@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from replay.case import Case, Expected
 from replay.case.retaken import as_recorded_today
@@ -25,12 +24,11 @@ from replay.distill.emission import (
 from replay.distill.interrupting import hearing
 from replay.distill.judge import Judge, Target, key_of, offending_call, seen_before, shown_to
 from replay.distill.meaning import meaning_of
+from replay.distill.options import DistillOptions
 from replay.distill.outcome import DistillResult
 from replay.distill.passing import passing_script
-from replay.distill.problem import Budget
 from replay.distill.proof import check_it_means_something, script_of
 from replay.distill.provenance import Flow, flow_into
-from replay.distill.question import Wish
 from replay.distill.reducing import Progress, Reduction, reduce_draft
 from replay.distill.remembering import AnswerFile, not_any_more
 from replay.distill.sightings import Choice
@@ -38,7 +36,7 @@ from replay.distill.sitting import Sitting, at_once, question_of, sitting
 from replay.distill.sprt import Noise
 from replay.distill.steadiness import RATE_TRIES, proven, steadiness
 from replay.oracles import OracleFinding
-from replay.replayer import ReplayOptions, check_replayable
+from replay.replayer import check_replayable
 from tracekit import conditions
 from tracekit.configuration import store_path
 from tracekit.errors import DistillError
@@ -48,36 +46,6 @@ from tracekit.trajectory import Trajectory
 _TRIES = 5
 """How often the failing planner is run on the whole case, to see whether it always fails."""
 _TRIES_LIVE = 2
-
-
-@dataclass(frozen=True)
-class DistillOptions:
-    """How a run is distilled."""
-
-    wish: Wish = field(default_factory=Wish)
-    model: Literal["recorded", "live", "scripted"] = "recorded"
-    script: str | None = None
-    """``MOD:OBJ`` of a function from the request to the reply; for ``scripted``."""
-    budget: Budget = field(default_factory=Budget)
-    replay: ReplayOptions = field(default_factory=ReplayOptions)
-    """Isolation, limits and environment of the planners."""
-    out: Path | None = None
-    """Folder that the case is written to; None writes nothing."""
-    name: str | None = None
-    """What the case is called."""
-    workers: int = 1
-    """How many candidates are tried at once; no more than may be tried at all, and 32."""
-    answers: Path | None = None
-    """File that answers are kept in, and taken from where it was there; None keeps none."""
-    flaky: bool = False
-    """Whether the planner may fail only sometimes."""
-
-    @property
-    def running(self) -> ReplayOptions:
-        """How planners are run on candidates."""
-        if self.model == "recorded":
-            return self.replay
-        return replace(self.replay, model=self.model, model_script=self.script)
 
 
 def distill_run(

@@ -17,8 +17,9 @@ from replay.case import Reason
 from replay.caserun import CaseRunner
 from replay.distill.beginning import spec, whole_run
 from replay.distill.covering import Cover, Covering
-from replay.distill.distilling import DistillOptions, distill_record
+from replay.distill.distilling import distill_record
 from replay.distill.meaning import meaning_of
+from replay.distill.options import DistillOptions
 from replay.distill.outcome import TERMINATED, DistillResult
 from replay.oracles import OracleFinding
 from replay.replayer import check_replayable

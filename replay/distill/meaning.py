@@ -64,6 +64,10 @@ def meaning_of(
     """
     asked = question.asked(start.case, wish)
     right = None if fixed is None else _run(fixed, asked, run)
+
+    def check_tools(seen: CaseResult) -> None:
+        _check_tools(wish, (record, reference), (seen, right), (failing, fixed))
+
     for left in reversed(range(tries)):
         seen = _run(failing, asked, run)
         writes = start.writes | _new_writes(record, seen)
@@ -72,8 +76,9 @@ def meaning_of(
             break
         except DistillError:
             if not left:
+                check_tools(seen)  # a name that is misspelt may be the reason
                 raise
-    _check_tools(wish, (record, reference), (seen, right), (failing, fixed))
+    check_tools(seen)
     expected = question.strengthened(choice.expected, seen, right, offending=choice.key)
     return Meaning(start.but(budgets=choice.budgets), choice, tuple(others), expected, right)
 

@@ -50,7 +50,7 @@ class Wish:
     def tools(self) -> tuple[str, ...]:
         """The tools that are named."""
         if self.oracles is not None:  # the names of failures are the oracles' then
-            return ()
+            return self.oracles.expected.tools
         named = [name.partition(":") for name in self.failing]
         named_by = (tool for kind, _, tool in named if kind in _OF_TOOLS and tool)
         return (*self.forbid, *self.require, *named_by)

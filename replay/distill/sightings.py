@@ -176,7 +176,7 @@ def _more_often(
         if tool in done or not 0 < well < times or one.use == "again":
             continue
         done.add(tool)
-        most = sum(other.call.tool == tool for other in others)
+        most = sum(other.call.tool == tool and other.use != "again" for other in others)
         what = (
             f"made more often than by {right_name}: {written(one.call)}, in decision "
             f"{one.call.decision}"

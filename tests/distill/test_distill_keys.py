@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from replay.case import CallPattern, Case, parse_case
+from replay.case import CallPattern, Case, Expected, parse_case
 from replay.caserun import CaseResult, run_case
 from replay.caserun.lint import lint_case
 from replay.caserun.wording import describe_case, describe_result
 from replay.distill import DistillResult, Wish
+from replay.distill.sightings import told_apart
 from tests.distill.distill_kit import Planner, distilled
 from tests.replay.tape_kit import call, contract, record
 from tracekit.errors import DistillError
@@ -209,3 +210,25 @@ def test_lint_lets_a_retry_be_required_where_another_key_is_forbidden() -> None:
     another = parse_case(CASE.replace("  no_repeat", wanted % "another"))
     assert lint_case(again) == []
     assert [line.partition(":")[0] for line in lint_case(another)] == ["no planner can pass"]
+
+
+def test_another_attempt_under_the_same_key_is_no_write_too_many() -> None:
+    thrice = (("A", "k1"), ("A", "k2"), ("A", "k3"))
+    retried = (("A", "k1"), ("A", "k1"), ("A", "k2"), ("A", "k2"))
+    paid = "{id: paid, tool: bank.pay, returns: true"
+    text = CASE.replace("- {id: late, tool: bank.pay, error: {type: TimeoutError}}\n", "")
+    case = parse_case(text.replace(paid, f"{paid}, times: every"))
+    case = case.model_copy(update={"expected": Expected()})
+    (found, *_) = told_apart(
+        seen(case, payer(*thrice)),
+        incident(*retried).calls,
+        frozenset({"bank.pay"}),
+        right_name="the fixed one",
+    )
+    case = case.model_copy(update={"expected": found.expected})
+
+    assert (found.name, found.expected.call_limits) == ("often:bank.pay", {"bank.pay": 2})
+    assert seen(case, payer(*thrice)).verdict.reasons == (
+        "bank.pay was called 3 times, at most 2 allowed",
+    )
+    assert seen(case, payer(*retried)).passed

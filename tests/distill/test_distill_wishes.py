@@ -11,8 +11,8 @@ import pytest
 from replay.case import CallPattern, read_oracles
 from replay.distill import DistillOptions, DistillResult, Wish, distill_record
 from tests.distill.distill_kit import attacked, distilled, planners
-from tests.replay.tape_kit import call, record
-from tracekit.errors import CaseError, DistillError
+from tests.replay.tape_kit import call, contract, record
+from tracekit.errors import CaseError, DistillError, UsageError
 from tracekit.trajectory import Decision, Trajectory
 
 
@@ -74,14 +74,16 @@ def test_of_several_oracles_that_are_not_met_one_is_chosen(tmp_path: Path) -> No
     failing, _ = planners()
     text = "expected: {call_limits: {bank.pay: 0}, required_tools: [mail.send]}\n"
     wish = oracles(tmp_path, text)
+    run = attacked()
+    run = replace(run, tools=(*run.tools, contract("mail.send", "write")))
 
     with pytest.raises(DistillError) as caught:
-        distilled(attacked(), failing, wish=wish)
+        distilled(run, failing, wish=wish)
     assert "--signature call_limits:bank.pay" in str(caught.value)
     assert "--signature required_tools:mail.send" in str(caught.value)
 
     chosen = replace(wish, failing=("required_tools:mail.send",))
-    case = distilled(attacked(), failing, wish=chosen).case
+    case = distilled(run, failing, wish=chosen).case
     assert str(case.reason) == "required tools mail.send never called"
 
 
@@ -213,3 +215,29 @@ def test_calls_that_tell_nothing_new_are_seen() -> None:
 
     assert case.expected.no_news == 1
     assert str(case.reason) == "no news seat.list"
+
+
+def test_a_name_that_no_case_can_have_is_refused_before_anything_is_run() -> None:
+    for name in ("", "two\nlines", "n" * 201):
+        with pytest.raises(UsageError, match="a name is one line of 1 to 200 signs"):
+            DistillOptions(name=name)
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        "forbidden_tools: [bank.payy]",
+        "forbidden_tools: [{tool: bank.payy, arguments: {iban: A}}]",
+        "call_limits: {bank.pay: 0, bank.payy: 0}",
+        "order: [[mail.list, bank.payy]]",
+        "after_error: [{tool: bank.payy}]",
+        "arguments: [{tool: bank.payy, equals: 1}]",
+    ],
+)
+def test_a_misspelt_tool_in_a_file_of_oracles_is_named(tmp_path: Path, expected: str) -> None:
+    failing, _ = planners()
+    wish = oracles(tmp_path, f"expected: {{{expected}}}\n")
+    with pytest.raises(DistillError) as caught:
+        distilled(attacked(), failing, wish=wish)
+    assert "there is no tool 'bank.payy'" in str(caught.value)
+    assert "the nearest is bank.pay" in str(caught.value)

@@ -155,5 +155,11 @@ def test_ended_before_there_is_a_case_it_says_so(
     told = CliRunner().invoke(main, command)
     assert told.exit_code == code
     assert "none is written; with --resume FILE" in told.stderr
-    told = CliRunner().invoke(main, [*command, "--resume", "kept"])
-    assert "what was answered is in kept" in told.stderr
+    kept = tmp_path / "kept"
+    told = CliRunner().invoke(main, [*command, "--resume", str(kept)])
+    assert f"ended before anything was answered, so nothing is written, {kept} neither" in (
+        told.stderr
+    )
+    kept.touch()
+    told = CliRunner().invoke(main, [*command, "--resume", str(kept)])
+    assert f"what was answered is in {kept}" in told.stderr

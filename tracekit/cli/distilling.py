@@ -180,10 +180,15 @@ def _broken_off(
             f"ended before all were distilled; cases that were written before are in {out},"
             " and the same command goes on with the others"
         )
-    if answers is not None:
+    if answers is not None and Path(answers).exists():
         return (
             "ended before there was a case to write, so none is written; what was answered is in "
             f"{answers}, and the same command goes on from there"
+        )
+    if answers is not None:
+        return (
+            f"ended before anything was answered, so nothing is written, {answers} neither; the "
+            "same command begins anew"
         )
     return (
         "ended before there was a case to write, so none is written; with --resume FILE the "
@@ -208,9 +213,6 @@ def _check(run_id: str | None, query: RunQuery, chosen: Mapping[str, Any]) -> No
         )
     if many and any(chosen[name] is not None for name in ("reference", "name", "resume")):
         raise UsageError("--reference, --name and --resume are about one run; give --run-id RUN")
-    name = chosen["name"]
-    if name is not None and not (1 <= len(name) <= 200 and name.isprintable()):
-        raise UsageError("--name is one line of 1 to 200 signs that can be printed")
 
 
 def _one(
