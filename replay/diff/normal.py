@@ -5,7 +5,8 @@ by their own text, equivalent runs become the same row; of runs that are not equ
 letter may move a step far away. Where that may have happened, another ranking is made: the steps of
 one run rank as they stand, and those of the other like the step they most resemble. The runs take
 turns in leading; the cheapest alignment is kept. In which order permitted swaps were recorded never
-changes the cost; it decides only between alignments that cost the same.
+changes the cost; it decides only between alignments that cost the same. Of small runs the best
+orders are looked for together (``joint``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from replay.diff.align import Alignment, align
 from replay.diff.arguments import Declared
 from replay.diff.blocks import Prices
 from replay.diff.costs import change
+from replay.diff.joint import best_orders
 from replay.diff.order import PartialOrder
 from replay.diff.steps import Step
 
@@ -84,7 +86,21 @@ def align_runs(
             best, ours, theirs = cheapest, following, led
             if not _may_be_better(best, left.steps, right.steps):
                 break
+    few = len(left_row) * len(right_row) <= _SINGLE and best.alignment.cost
+    if few or _may_be_better(best, left.steps, right.steps):
+        best = _together(best, left, right, rules)
     return _as_recorded(best, left, right, rules)
+
+
+def _together(
+    best: Rows, left: PartialOrder, right: PartialOrder, rules: Mapping[str, Declared]
+) -> Rows:
+    """Look for the orders of both runs together, where there are not too many."""
+    rows = best_orders(left, right, lambda: _costs(left.steps, right.steps, rules))
+    if rows is None:
+        return best
+    found = _aligned(left, rows[0], right, rows[1], rules)
+    return found if found.alignment.cost < best.alignment.cost else best
 
 
 def _as_recorded(

@@ -68,6 +68,10 @@ class PartialOrder:
         """Return the permitted order that is smallest by ``ranks``; ties never occur."""
         return self._constraints.linearise(ranks)
 
+    def ways(self, most: int) -> dict[int, list[int]]:
+        """Give what may be next after each set of steps (as bits); nothing beyond ``most`` sets."""
+        return self._constraints.ways(most)
+
     @property
     def is_replay(self) -> bool:
         """Whether the run is a replay."""
@@ -140,6 +144,38 @@ class _Constraints:
                         if not needs[later] and not missing[later]:
                             heapq.heappush(ready, (ranks[later], later))
         return order
+
+    def ways(self, most: int) -> dict[int, list[int]]:
+        """Give what may be next after each set of steps; nothing where there are too many sets."""
+        before = [0] * len(self.steps)
+        gone = 0
+        for segment in self._segments:
+            for index in segment:
+                before[index] |= gone
+                for later in self._after[index]:
+                    before[later] |= 1 << index
+            gone |= sum(1 << index for index in segment)
+        givers: dict[_Mark, int] = {}
+        for index, marks in enumerate(self._gives):
+            for mark in marks:
+                givers[mark] = givers.get(mark, 0) | 1 << index
+        waits = [[givers[mark] for mark in marks] for marks in self._waits]
+        found: dict[int, list[int]] = {}
+        open_sets = [0]
+        while open_sets:
+            done = open_sets.pop()
+            if done in found:
+                continue
+            if len(found) == most:
+                return {}
+            found[done] = [
+                index
+                for index, needs in enumerate(before)
+                if not (done >> index & 1 or needs & ~done)
+                and all(done & some for some in waits[index])
+            ]
+            open_sets += [done | 1 << index for index in found[done]]
+        return found
 
     def _edge(self, before: int, after: int) -> None:
         self._after[before].append(after)
