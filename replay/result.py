@@ -15,6 +15,10 @@ from tracekit.trajectory import Call, Trajectory
 VerdictKind = Literal["pass", "fail", "inconclusive", "not evaluated"]
 FORMAT = "tracekit/replay/v1"
 PROMPT_CHANGED = "prompt changed, no model"
+ONLY_GUARD = (
+    "no wall but the guard, which sees calls of tools and models alone: "
+    "whatever else the planner did is neither stopped nor listed"
+)
 
 
 class ReplayFailed(TracekitError):
@@ -180,7 +184,7 @@ class ReplayResult:
             "incidental": [str(change) for change in self.incidental],
             "refused": list(self.refused),
             "stopped": self.stopped,
-            "notes": list(self.notes),
+            "notes": [*([] if any(w.held for w in self.walls) else [ONLY_GUARD]), *self.notes],
             "baseline": _baseline(self.baseline),
             "self_test": None if self.self_test is None else asdict(self.self_test),
             "exit": self.exit.kind,

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import tracekit
-from replay import ReplayResult, replay_run
+from replay import ReplayOptions, ReplayResult, replay_run
+from replay.isolation import Level
 
 
 @tracekit.tool(effect="read")
@@ -61,3 +62,14 @@ def test_a_refused_file_that_the_planner_fails_on_is_a_finding(
     result = replayed(lambda: (tmp_path / "log").write_text("seen"))
     assert result.verdict.kind == "fail"
     assert [finding.kind for finding in result.findings] == ["planner"]
+
+
+@pytest.mark.parametrize("isolation", ["guard", "process"])
+def test_json_says_where_no_wall_but_the_guard_held(tmp_path: Path, isolation: Level) -> None:
+    tracekit.configure(store=tmp_path / "store")
+    with tracekit.run(run_id="looked"):
+        looks("a")
+    options = ReplayOptions(isolation=isolation)
+    result = replay_run("looked", planner=looks, store=tmp_path / "store", options=options)
+    only = [note for note in result.as_dict()["notes"] if note.startswith("no wall but the guard")]
+    assert (only != []) == (isolation == "guard")
