@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from replay.comparing.bulk import Selected
 from replay.identity import OPTIONS
+from replay.matching.respelling import MAPPED
 from tracekit.canonical import JsonValue, digest, json_text, parse_json
 from tracekit.errors import NotComparable
 from tracekit.events import RunRow
@@ -163,6 +164,8 @@ def _schema_digest(contract: Mapping[str, JsonValue]) -> str:
 def _versions(row: RunRow) -> dict[str, str]:
     said = parse_json(row.versions)
     assert isinstance(said, dict)
+    if OPTIONS in said:  # which tell the renames already
+        said.pop(MAPPED, None)
     return {name: version if isinstance(version, str) else json_text(version)
             for name, version in said.items()}  # fmt: skip
 

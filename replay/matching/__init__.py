@@ -1,8 +1,9 @@
 """How a call of a replay finds its observation in the record.
 
 ``Player`` is the way in. The rest is one idea a module: ``binding`` spells a call as the record
-would, ``aliases`` and ``lenses`` say when two calls are the same, ``shelves`` and ``library`` say
-which of several comes next, ``rungs`` looks for an answer, ``unmatched`` does without one.
+would, ``renaming`` by what was mapped (``respelling``: a whole replay), ``aliases`` and ``lenses``
+say when two calls are the same, ``shelves`` and ``library`` say which of several comes next,
+``rungs`` looks for an answer, ``unmatched`` does without one.
 """
 
 from __future__ import annotations

@@ -159,6 +159,17 @@ def test_a_replay_may_be_compared_with_a_record_and_that_is_told(tmp_path: Path)
     assert notes == ["a replay is compared with a record: its latency is modelled"]
 
 
+def test_the_renames_of_a_replay_are_among_its_options(tmp_path: Path) -> None:
+    one, two = {"replay": "a"}, {"replay": "b", "map": "pay=payout"}
+    store = kept(
+        tmp_path / "traces",
+        *side("old", count=1, good=1, versions=one),
+        *side("new", count=1, good=1, versions=two),
+    )
+    report = of(gate(store, tmp_path, f'expect_differs = ["replay"]\n{SUCCESS}', "--json"))
+    assert [note.partition(":")[0] for note in report["notes"]] == ["as expected, replay"]
+
+
 def test_a_tool_that_is_declared_otherwise_is_refused(tmp_path: Path) -> None:
     batches = []
     for name, effect in (("old", "read"), ("new", "write")):
