@@ -137,6 +137,9 @@ def _defined(node: ast.AST) -> set[str]:
 def _tools(case: Case) -> Iterator[str]:
     offered = {tool.name for tool in case.tools}
     known = offered | {fixture.tool for fixture in case.observations}
+    if case.source is not None and not offered:
+        known |= case.source.tools.keys()  # as the run or the planner's code declared them
+        known |= {case.reason.tool} if case.reason and case.reason.tool else set()
     for fixture in case.observations:
         if offered and fixture.tool not in offered:
             yield f"observation {fixture.id}: {fixture.tool} is not among the tools"

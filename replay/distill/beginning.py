@@ -7,7 +7,7 @@ from typing import Any
 from replay.case import Case, ModelScript, Reply, Source
 from replay.case.retaken import as_recorded_today
 from replay.case.schema import same
-from replay.declared import relevant, shape_of
+from replay.declared import Declared, relevant, shape_of
 from replay.diff.arguments import came_back
 from replay.distill.draft import Draft, draft_of
 from replay.replayer import importable
@@ -77,18 +77,23 @@ def whole_run(
     return draft, remarks
 
 
-def source_of(record: Trajectory, case: Case, *, planner: str | None) -> Source:
-    """Say where a case comes from, and by what it can be told that the code has outgrown it."""
+def source_of(record: Trajectory, case: Case, *, planner: str | None, declared: Declared) -> Source:
+    """Say where a case comes from, and by what it can be told that the code has outgrown it.
+
+    The tools are those that it answers, and those that it only names, as one never called.
+    """
     contracts = {contract.name: contract for contract in record.tools}
     contracts |= {call.tool: call.contract for call in record.calls if call.contract is not None}
+    shapes = {**declared.tools, **{name: shape_of(one) for name, one in contracts.items()}}
     named = sorted({fixture.tool for fixture in case.observations} & contracts.keys())
-    shapes = {name: shape for name in named if (shape := shape_of(contracts[name])) is not None}
+    named += [tool for tool in case.expected.tools if tool not in named]
+    known = {name: shape for name in named if (shape := shapes.get(name)) is not None}
     declares = any(contract.parameters is not None for contract in contracts.values())
     return Source(
         run=record.run_id,
         planner=planner,
         versions=relevant(record.versions),
-        tools=shapes if declares else {},  # of imported runs no code declares the tools
+        tools=known if declares else {},  # of imported runs no code declares the tools
     )
 
 

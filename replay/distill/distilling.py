@@ -7,9 +7,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from replay.case import Case, Expected
+from replay.case import Case
 from replay.case.retaken import as_recorded_today
 from replay.caserun import CaseResult, CaseRunner
+from replay.declared import Declared
 from replay.distill.beginning import check_reference, source_of, spec, whole_run
 from replay.distill.describing import comments_on, count_parts, extent_of, notes_on, with_short_ids
 from replay.distill.draft import Draft
@@ -328,7 +329,9 @@ class _Work:
         short, ids = with_short_ids(best)
         consumed = tuple(ids[name] for name in judge.consumed[key_of(best)])
         expected = target.expected.model_copy(update={"consumed": consumed})
-        case = self._described(short, expected, target, minimal=minimal)
+        case = self._described(
+            short.but(expected=expected), target, judge.failing.declared, minimal=minimal
+        )
         with self._runners() as (failing, fixed):
             seen, found, rate = proven(
                 lambda: self._run(failing, case),
@@ -349,20 +352,19 @@ class _Work:
             case = case.model_copy(update={"passes": green})
         return case.model_copy(update={"rate": rate}), found.text
 
-    def _described(self, best: Draft, expected: Expected, target: Target, *, minimal: bool) -> Case:
+    def _described(self, best: Draft, target: Target, declared: Declared, *, minimal: bool) -> Case:
         failing = spec(self.planner)
         subject = self.record.task_id or self.record.agent
         reason = target.reason
         name = self.options.name or slug(subject, reason.tool or reason.error or reason.oracle)
         fields = {
             "name": name,
-            "source": source_of(self.record, best.case, planner=failing),
+            "source": source_of(self.record, best.case, planner=failing, declared=declared),
             # Whoever runs the case without naming a planner wants it green once the fix is in.
             "planner": spec(self.fixed) if self.fixed is not None else failing,
             "reason": reason,
             "fix": "proven" if self.fixed is not None else "unproven",
             "minimal": minimal,
-            "expected": expected,
         }
         data = best.case.model_copy(update=fields).as_data()
         return Case.model_validate(data)

@@ -364,4 +364,4 @@ def test_a_name_that_no_case_can_have_is_refused_before_the_search(name: str) ->
         main, ["distill", "--run-id", "r", "--planner", "planners:obedient", "--name", name]
     )
     assert result.exit_code == 2
-    assert "--name is one line of 1 to 200 signs" in result.output
+    assert f"no case can be called {name!r}: a name is one line of 1 to 200 signs" in result.output

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from replay.case import CallPattern, read_oracles
+from replay.caserun.lint import lint_case
 from replay.distill import DistillOptions, DistillResult, Wish, distill_record
 from tests.distill.distill_kit import attacked, distilled, planners
 from tests.replay.tape_kit import call, contract, record
@@ -85,6 +86,7 @@ def test_of_several_oracles_that_are_not_met_one_is_chosen(tmp_path: Path) -> No
     chosen = replace(wish, failing=("required_tools:mail.send",))
     case = distilled(run, failing, wish=chosen).case
     assert str(case.reason) == "required tools mail.send never called"
+    assert lint_case(case) == []
 
 
 def test_oracles_that_are_met_give_no_case(tmp_path: Path) -> None:
