@@ -8,12 +8,14 @@ is that was left out, and a replay finds the two equal. The shape of a schema st
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from tracekit.canonical import JsonValue, digest_bytes
+from tracekit.canonical import JsonValue, digest_bytes, parse_json
 from tracekit.contract import Contract, Parameter
 from tracekit.events import Blob
-from tracekit.redact import Redactor, Scope
+from tracekit.jsontree import differences
+from tracekit.redact import Finding, Redactor, Scope, find_placeholders
+from tracekit.redact.placeholders import SECRET
 
 Place = tuple[str | int, ...]
 """Where a value would stand in the arguments: names, and 0 for an item of a list."""
@@ -37,6 +39,18 @@ def kept_contract(text: str, redactor: Redactor) -> Blob:
         data = _without_secrets(text, redactor).encode()
         known[text] = Blob(digest_bytes(data), "application/json", data)
     return known[text]
+
+
+def secrets_of_contract(text: str, redactor: Redactor) -> Iterator[Finding]:
+    """Yield where secrets stand in a contract that was kept with them.
+
+    Raises:
+        ValueError: the text is no contract.
+    """
+    kept = kept_contract(text, redactor).data.decode()
+    for one in differences(parse_json(text), parse_json(kept)):
+        walls = find_placeholders(one.right) if isinstance(one.right, str) else []
+        yield Finding(one.pointer, walls[0].kind if walls else SECRET)
 
 
 def _without_secrets(text: str, redactor: Redactor) -> str:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from tests.store.made import facts, run, text, value
 from tracekit.chains import Link, make_blob
 from tracekit.cli import main
+from tracekit.contract import Contract, Parameter
 from tracekit.journal import Journal
 from tracekit.redact import KeyedTagger, Redactor, Rules
 from tracekit.store import Batch, Store, open_store
@@ -231,3 +232,21 @@ def test_the_command_lists_and_exits_with_one(path: Path) -> None:
     leak = Leak("anthropic_key", "leaky", event, "error_message")
     assert json.loads(report.output)["leaks"] == [leak.as_dict()]
     assert KEY not in found.output + report.output
+
+
+@pytest.mark.parametrize("rule", ["badge", "$.badge"])
+def test_a_default_in_a_declaration_is_known_by_the_name_of_its_argument(
+    store: Store, rule: str
+) -> None:
+    made = run("r")
+    parameters = (Parameter(name="badge", required=False, default="EMP-1234"),)
+    contract, _ = value(Contract(name="look", parameters=parameters).model_dump(mode="json"))
+    no_contract, _ = value(["badge", "EMP-1234"])
+    calls = [
+        replace(made.events[1], contract=contract.digest),
+        replace(made.events[2], contract=no_contract.digest),
+    ]
+    store.append(Batch((made.events[0], *calls), (*made.blobs, contract, no_contract)))
+    assert _places(store) == []
+    found = _places(store, Rules.from_user([rule]))
+    assert found == [("secret", "r", "contract/parameters/0/default")]

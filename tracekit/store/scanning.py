@@ -7,11 +7,13 @@ a few at a time, and each value once.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
 from tracekit.canonical import JsonValue, parse_json
 from tracekit.chains import is_link, load_with_bases, references, value_of
+from tracekit.declaring import secrets_of_contract
 from tracekit.errors import InvalidJson
 from tracekit.events import Blob, Event
 from tracekit.journal_reading import read_data
@@ -70,6 +72,7 @@ class Scan:
         self._clean: set[str] = set()
         self._dirty: dict[str, list[tuple[str, str]]] = {}
         self._rests: dict[str, tuple[str, ...]] = {}
+        self._contracts: set[str | None] = set()
 
     def leaks(self) -> Iterator[Leak]:
         """Yield what is found, run by run; a value that a run names often is told of once."""
@@ -88,6 +91,7 @@ class Scan:
         for row in rows:
             for kind, place in self._in_columns(row):
                 yield Leak(kind, run_id, row.event_id, place)
+        self._contracts = {row.contract for row in rows}
         self._look_into(named_blobs(rows), {row.observation_blob for row in rows if _streams(row)})
         told: set[str] = set()
         for row in rows:
@@ -137,10 +141,19 @@ class Scan:
                 if name in streams and isinstance(value, list):
                     shared = self._redactor.scan_stream(value)
                     found += [(one.kind, self._without_secrets(one.pointer)) for one in shared]
+                if name in self._contracts:
+                    found += self._declared(blob, {place for _, place in found})
                 if found:
                     self._dirty[name] = found
                 else:
                     self._clean.add(name)
+
+    def _declared(self, blob: Blob, known: Container[str]) -> Iterator[tuple[str, str]]:
+        """Find what is a secret by the name of the argument whose default it is."""
+        with suppress(ValueError):  # another version's, say
+            for one in secrets_of_contract(blob.data.decode(), self._redactor):
+                if (place := self._without_secrets(one.pointer)) not in known:
+                    yield one.kind, place
 
     def _knows(self, name: str) -> bool:
         return name in self._clean or name in self._dirty
