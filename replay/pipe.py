@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from replay.cancelled import OUTWAITED
-from replay.errortext import text_of
+from replay.errortext import place_of, text_of
 from replay.fixed_loop import Patience, wait_to_be_cancelled
 from tracekit import conditions, guard
 from tracekit.canonical import Encoded, JsonValue, Stream, copy_json, decode, encode
@@ -224,7 +225,8 @@ class PipeAnswerer:
             self.halt(str(over))
         except Exception as error:  # noqa: BLE001  # the script is broken, whatever it raised
             self.halt(
-                f"the script failed with {type(error).__name__}: {text_of(error)} "
+                f"the script failed with {type(error).__name__}: {text_of(error)}"
+                f"{_at_line(error)} "
                 "(an exception that the planner is to meet is returned, not raised)"
             )
         if isinstance(given.value, BaseException):
@@ -266,6 +268,12 @@ class PipeAnswerer:
         """Have the replay ended, for this reason."""
         self._channel.ask({"halt": reason})
         raise NotRecorded(reason)  # where the parent answers all the same
+
+
+def _at_line(error: BaseException) -> str:
+    """Say in which file, by its name, and line of it a user's code raised an error."""
+    file, _, at = (place_of(error) or "").rpartition(":")[0].rpartition(":")
+    return f", at {Path(file).name}:{at}" if file else ""
 
 
 def _value(answer: Mapping[str, Any], *, shared: bool = True) -> object:

@@ -100,6 +100,7 @@ def choose(
     if not strong and len(found) == 1 and _times(failing, found[0]) == 1:
         return found
     if not found:
+        _check_judged(failing)
         said = f"{failing.planner} does not fail on the whole run: {did(failing)}"
         raise DistillError(said, hint=_SAY)
     what = "it is not known what is wrong" if not strong else "several failures are seen"
@@ -126,6 +127,7 @@ def _unmet(wish: Wish, oracles: Oracles, failing: CaseResult) -> tuple[Choice, .
             name, Choice(name, finding.text, expected, finding.oracle, about, oracles.budgets)
         )
     if not found:
+        _check_judged(failing)
         raise DistillError(
             f"{failing.planner} meets all that is expected of it on the whole run: {did(failing)}",
             hint="what is wrong is not among it",

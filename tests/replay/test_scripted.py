@@ -165,7 +165,7 @@ def test_a_script_may_be_a_function_a_class_a_list_or_rules(store: Path) -> None
     ("script", "reason"),
     [
         ("TOO_SHORT", "the script has 1 replies, the planner asked 2 times"),
-        ("Faulty.broken", "the script failed with KeyError: 'nope'"),
+        ("Faulty.broken", "the script failed with KeyError: 'nope', at clerk.py:233 ("),
         ("NO_RULE", "no rule of the script fits: 'Where is my parcel?'"),
         ("Faulty.impossible", "the fault malformed cannot be put in: the reply asks for no tool"),
     ],
