@@ -503,3 +503,16 @@ def test_only_what_was_under_way_then_is_cancelled_from_outside(
 ) -> None:
     found = recorded(_cut_off(asks_another_first))(stays_with_the_first)
     assert (found.verdict.kind, _rungs(found)) == ("inconclusive", [("slow", "error")])
+
+
+@pytest.mark.slow  # each makes a process
+@pytest.mark.parametrize(
+    ("now", "verdict"), [(waits_for_a_write, "pass"), (keeps_waiting_for_a_write, "inconclusive")]
+)
+def test_in_a_process_of_its_own_a_planner_waits_as_well(
+    now: Agent, verdict: str, recorded: Callable[..., Callable[..., ReplayResult]], tmp_path: Path
+) -> None:
+    recorded(waits_for_a_write)
+    found = replay_run("seen", planner=now, store=tmp_path / "store")
+    assert found.verdict.kind == verdict
+    assert found.level != "guard"
