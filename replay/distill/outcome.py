@@ -118,4 +118,4 @@ class DistillResult:
     def _fix(self) -> str:
         if self.fixed is not None:
             return f"proven: {self.fixed} passes it"
-        return "unproven: no planner is known that passes; one that leaves out the fault does"
+        return "unproven: no planner is known that passes; a stand-in without the fault does"
