@@ -74,7 +74,7 @@ class Contents(NamedTuple):
     keys: set[str]
     """Every key of every object in it."""
     texts: list[str]
-    """Every text in it, keys included."""
+    """Every text in it that is no key; of a ``dict`` that has had other keys, its keys too."""
 
 
 @dataclass(slots=True)
