@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from replay.aimed import known_tools, nearest
 from replay.case import Case, Expected
@@ -64,10 +65,7 @@ def meaning_of(
     """
     asked = question.asked(start.case, wish)
     right = None if fixed is None else _run(fixed, asked, run)
-
-    def check_tools(seen: CaseResult) -> None:
-        _check_tools(wish, (record, reference), (seen, right), (failing, fixed))
-
+    check_tools = partial(_check_tools, wish, (record, reference), (failing, fixed))
     for left in reversed(range(tries)):
         seen = _run(failing, asked, run)
         writes = start.writes | _new_writes(record, seen)
@@ -76,9 +74,9 @@ def meaning_of(
             break
         except DistillError:
             if not left:
-                check_tools(seen)  # a name that is misspelt may be the reason
+                check_tools((seen, right))  # a name that is misspelt may be the reason
                 raise
-    check_tools(seen)
+    check_tools((seen, right))
     expected = question.strengthened(choice.expected, seen, right, offending=choice.key)
     return Meaning(start.but(budgets=choice.budgets), choice, tuple(others), expected, right)
 
@@ -86,8 +84,8 @@ def meaning_of(
 def _check_tools(
     wish: Wish,
     recorded: Iterable[Trajectory | None],
-    seen: Iterable[CaseResult | None],
     planners: Iterable[CaseRunner | None],
+    seen: Iterable[CaseResult | None],
 ) -> None:
     """Refuse tools that no run has, and no planner declares or calls."""
     known: set[str] = set()

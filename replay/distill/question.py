@@ -93,8 +93,7 @@ def choose(
         return _shown_by(failing, fixed, found, writes)
     if reference is not None:
         return _differs(failing, reference, found, writes)
-    strong = [choice for choice in found if not choice.name.startswith("forbid:")]
-    strong += [c for c in found if c.name.startswith("forbid:") and c.what.startswith("refused")]
+    strong = _sure(found)
     if len(strong) == 1:
         return tuple(strong)
     if not strong and len(found) == 1 and _times(failing, found[0]) == 1:
@@ -105,6 +104,13 @@ def choose(
         raise DistillError(said, hint=_SAY)
     what = "it is not known what is wrong" if not strong else "several failures are seen"
     raise DistillError(f"{what} with the run; {_listed(found)}")
+
+
+def _sure(found: tuple[Choice, ...]) -> list[Choice]:
+    """What is wrong with any run: how it ends, loops, keys; last, writes that were refused."""
+    writes = [choice for choice in found if choice.name.startswith("forbid:")]
+    refused = [choice for choice in writes if choice.what.startswith("refused")]
+    return [*(choice for choice in found if choice not in writes), *refused]
 
 
 def _listed(choices: Iterable[Choice]) -> str:
