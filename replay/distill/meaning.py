@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 
 from replay.aimed import known_tools, nearest
 from replay.case import Case, Expected
@@ -65,20 +64,34 @@ def meaning_of(
     """
     asked = question.asked(start.case, wish)
     right = None if fixed is None else _run(fixed, asked, run)
-    check_tools = partial(_check_tools, wish, (record, reference), (failing, fixed))
     for left in reversed(range(tries)):
         seen = _run(failing, asked, run)
-        writes = start.writes | _new_writes(record, seen)
-        try:
-            choice, *others = question.choose(wish, seen, right, writes=writes, reference=reference)
+        chosen = _chosen(wish, record, start, seen, right, reference)
+        if not isinstance(chosen, DistillError) or not left:
             break
-        except DistillError:
-            if not left:
-                check_tools((seen, right))  # a name that is misspelt may be the reason
-                raise
-    check_tools((seen, right))
+    # A name that is misspelt may be why nothing was chosen.
+    _check_tools(wish, (record, reference), (failing, fixed), (seen, right))
+    if isinstance(chosen, DistillError):
+        raise chosen
+    choice, *others = chosen
     expected = question.strengthened(choice.expected, seen, right, offending=choice.key)
     return Meaning(start.but(budgets=choice.budgets), choice, tuple(others), expected, right)
+
+
+def _chosen(
+    wish: Wish,
+    record: Trajectory,
+    start: Draft,
+    seen: CaseResult,
+    right: CaseResult | None,
+    reference: Trajectory | None,
+) -> tuple[Choice, ...] | DistillError:
+    """What is meant, or why nothing can be chosen."""
+    writes = start.writes | _new_writes(record, seen)
+    try:
+        return question.choose(wish, seen, right, writes=writes, reference=reference)
+    except DistillError as error:
+        return error
 
 
 def _check_tools(
