@@ -139,16 +139,16 @@ def decide(question: Question) -> Outcome:
     return EXECUTE
 
 
-def read_on() -> NoReturn:
-    """End the replay: a reader goes on where the recorded one went away, and nobody knows the rest.
+def read_on(reason: str = NOTHING_MORE) -> NoReturn:
+    """End the replay: a reader goes on as the recorded one did not, and nobody knows the rest.
 
     Raises:
         NotRecorded: nothing answers that could end it.
     """
     halt = getattr(_installed, "halt", None)
     if halt is not None:
-        halt(NOTHING_MORE)
-    raise NotRecorded(NOTHING_MORE)
+        halt(reason)
+    raise NotRecorded(reason)
 
 
 @contextmanager

@@ -309,6 +309,13 @@ class Short(Operation):
         """A generator that the call handed out yielded ``value``."""
         self._in_general().item(value)
 
+    def sent(self, value: object) -> None:
+        """The reader of a generator sent or threw ``value`` in."""
+        self._in_general().sent(value)
+
+    def compare_sent(self, recorded: object, position: int, value: object) -> None:
+        """There is nothing to compare with: the body runs."""
+
     def end_stream(self, *, complete: bool, returned: object = None) -> None:
         """A generator that the call handed out is over, or its reader went away."""
         self._in_general().end_stream(complete=complete, returned=returned)

@@ -1,7 +1,8 @@
 """One call, from its begin to its end: recorded, guarded, and then run or answered.
 
 This is where recorder and guard meet. Decorators and client integrations open steps; nothing else
-does, so what holds here holds for every way into a tool or a model.
+does, so what holds here holds for every way into a tool or a model. More than 400 lines, because
+a call is followed here through everything that may become of it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tracekit import carrying, configuration, guard
-from tracekit.canonical import Encoded, JsonValue, encode, text_of
+from tracekit.canonical import Encoded, JsonValue, digest, encode, text_of
 from tracekit.canonical.classes import name_class
 from tracekit.contract import Contract
 from tracekit.errors import CallRefused
@@ -50,6 +51,9 @@ FACTS: dict[Kind, tuple[type[Fact], type[Fact]]] = {
 _GUARDED: tuple[Kind, ...] = ("llm_call", "tool_call", "retrieval")
 _log = logging.getLogger("tracekit")
 _complained = False
+_NOT_KEPT = "not kept"
+_SENT_OTHERWISE = "something else was sent in"
+_SENT_UNKNOWN = "the record does not hold what was sent"
 MAX_ITEMS = 100_000
 """Items of a generator that are kept; a stream without end must not fill the agent's memory."""
 
@@ -64,6 +68,7 @@ class Step:
     fields: dict[str, Any] = field(default_factory=dict)
     _items: list[Encoded] = field(default_factory=list)
     _yielded: int = 0
+    _sent: tuple[str, ...] = ()
 
     @property
     def answered(self) -> bool:
@@ -119,6 +124,33 @@ class Step:
         self._yielded += 1
         if self._yielded <= MAX_ITEMS:
             self._items.append(encode(value))
+
+    def sent(self, value: object) -> None:
+        """Keep the digest of what the reader of a generator sent or threw in."""
+        self._sent += (self._sent_key(self._yielded, value),)
+
+    def compare_sent(self, recorded: object, position: int, value: object) -> None:
+        """End the replay where behind item ``position`` something else was sent; None is nothing.
+
+        Raises:
+            NotRecorded: what was sent is not what the record of the stream holds.
+        """
+        kept = [key for key in getattr(recorded, "sent", ()) if key.startswith(f"{position}:")]
+        asked = [] if value is None else [self._sent_key(position, value)]
+        if asked == kept and not any(key.endswith(_NOT_KEPT) for key in asked):
+            return
+        told = _SENT_OTHERWISE if kept else _SENT_UNKNOWN
+        where = f"{self.operation.actor}: behind item {position}"
+        recorded_key, asked_key = (" ".join(keys) or "nothing" for keys in (kept, asked))
+        guard.read_on(f"{where} {told}: recorded {recorded_key}, asked {asked_key}")
+
+    def _sent_key(self, position: int, value: object) -> str:
+        kept = encode(value)
+        scope = Scope()
+        found = self.recorder.redactor.redact({"argument": {"sent": kept.value}}, scope=scope)
+        if scope.known or found.failure is not None or not kept.replayable:
+            return f"{position}:{_NOT_KEPT}"
+        return f"{position}:{digest([found.value, dict(kept.types)])}"
 
     def end(self, value: object) -> None:
         """Record that the call returned ``value``."""
@@ -182,7 +214,9 @@ class Step:
             items.append(encode(last))
         joined = _joined(items, whole=self._yielded <= MAX_ITEMS)
         kept = self._without_shared_secrets(joined, ended=end in ("raised", "returned"))
-        return kept if end == "over" else replace(kept, types={**kept.types, "": ["stream", end]})
+        if end == "over" and not self._sent:
+            return kept
+        return replace(kept, types={**kept.types, "": ["stream", end, *self._sent]})
 
     def _without_shared_secrets(self, kept: Encoded, *, ended: bool) -> Encoded:
         """Take out the secrets, also those that no item shows alone."""
@@ -222,6 +256,12 @@ class Unrecorded:
 
     def item(self, value: object) -> None:
         """Keep nothing."""
+
+    def sent(self, value: object) -> None:
+        """Keep nothing."""
+
+    def compare_sent(self, recorded: object, position: int, value: object) -> None:
+        """There is nothing to compare with."""
 
     def end(self, value: object) -> None:
         """Record nothing."""

@@ -63,6 +63,13 @@ class Watched:
         """A generator yielded ``value``."""
         self._step.item(value)
 
+    def sent(self, value: object) -> None:
+        """The reader of a generator sent or threw ``value`` in."""
+        self._step.sent(value)
+
+    def compare_sent(self, recorded: object, position: int, value: object) -> None:
+        """There is nothing to compare with: the body runs."""
+
     def end(self, value: object) -> None:
         """The body returned ``value``."""
         self._step.end(value)

@@ -53,6 +53,12 @@ class Step(Protocol):
     def item(self, value: object) -> None:
         """A generator yielded ``value``."""
 
+    def sent(self, value: object) -> None:
+        """The reader of a generator sent or threw ``value`` in."""
+
+    def compare_sent(self, recorded: object, position: int, value: object) -> None:
+        """Behind item ``position`` of a recorded stream its reader now sent ``value``."""
+
     def end(self, value: object) -> None:
         """The body returned ``value``."""
 
@@ -144,7 +150,7 @@ def _plain(function: Callable[..., Any], open_step: OpenStep, off: Off) -> Calla
         step = open_step(args, kwargs)
         if step.answered:
             answer = step.answer()  # it may have handed out a generator
-            return _played(answer) if isinstance(answer, Stream) else answer
+            return _played(step, answer) if isinstance(answer, Stream) else answer
         try:
             with step.active():
                 value = function(*args, **kwargs)
@@ -194,7 +200,7 @@ def _generator(function: Callable[..., Any], open_step: OpenStep, off: Off) -> C
             return (yield from function(*args, **kwargs))
         step = open_step(args, kwargs)
         if step.answered:
-            return (yield from _played(step.answer()))
+            return (yield from _played(step, step.answer()))
         try:
             generator = function(*args, **kwargs)
         except BaseException as error:
@@ -216,7 +222,7 @@ def _generator(function: Callable[..., Any], open_step: OpenStep, off: Off) -> C
 def _async_generator(  # noqa: C901  # an async generator cannot hand its turn to another one
     function: Callable[..., Any], open_step: OpenStep, off: Off
 ) -> Callable[..., Any]:
-    async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+    async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:  # noqa: C901  # likewise
         if off():
             passed = function(*args, **kwargs)
             resume = _first(passed)
@@ -233,8 +239,15 @@ def _async_generator(  # noqa: C901  # an async generator cannot hand its turn t
                     resume = passed.asend(sent)
         step = open_step(args, kwargs)
         if step.answered:
-            for item in _begun(answer := step.answer()):
-                yield item
+            playing = _played(step, _begun(answer := step.answer()))
+            resume_played: Callable[[], Any] = functools.partial(next, playing)
+            while (given := _next_played(resume_played)) is not _OVER:
+                try:
+                    sent = yield given
+                except BaseException as thrown:  # noqa: BLE001  # as a generator is thrown at
+                    resume_played = functools.partial(playing.throw, thrown)
+                else:
+                    resume_played = functools.partial(playing.send, sent)
             await _end_of_reading(answer)
             return
         try:
@@ -250,19 +263,30 @@ def _async_generator(  # noqa: C901  # an async generator cannot hand its turn t
             except BaseException as thrown:  # noqa: BLE001  # handed on to the body
                 resume = reading.throw(thrown)
             else:
-                resume = generator.asend(sent)
+                resume = reading.send(sent)
 
     return wrapper
 
 
-def _played(recorded: Iterable[Any]) -> Generator[Any, Any, Any]:
+def _played(step: Step, recorded: Iterable[Any]) -> Generator[Any, Any, Any]:
     """Yield recorded items and end as was recorded; what a reader did not wait for nobody knows."""
     whole = isinstance(recorded, str | Mapping)  # a reply given in one piece
     items: list[Any] = [recorded] if whole else list(recorded)
     end = recorded.end if isinstance(recorded, Stream) else "over"
     last = items.pop() if end in ("raised", "returned") else None
-    for item in items:  # noqa: UP028  # a list takes nothing that a reader sends
-        yield item
+    known = bool(getattr(recorded, "sent", ()))
+    for position, item in enumerate(items, 1):
+        try:
+            sent = yield item
+        except GeneratorExit:
+            raise
+        except BaseException as thrown:
+            if not _raised_as(last, thrown):
+                step.compare_sent(recorded, position, thrown)
+                continue
+            raise
+        if known or sent is not None:
+            step.compare_sent(recorded, position, sent)
     if end == "raised":
         raise last  # type: ignore[misc]  # what a stream raised is an error
     if end == "left":
@@ -273,7 +297,21 @@ def _played(recorded: Iterable[Any]) -> Generator[Any, Any, Any]:
 def _begun(recorded: Iterable[Any]) -> Iterable[Any]:
     """What is played before a reader has to wait."""
     withheld = isinstance(recorded, Stream) and recorded.withheld is not None
-    return recorded[:-1] if withheld else _played(recorded)  # type: ignore[index]  # a list
+    if not withheld:
+        return recorded
+    return Stream(recorded[:-1], "over", recorded.sent)  # type: ignore[index,attr-defined]  # a stream
+
+
+def _next_played(resume: Callable[[], Any]) -> Any:
+    try:
+        return resume()
+    except StopIteration:
+        return _OVER
+
+
+def _raised_as(last: object, thrown: BaseException) -> bool:
+    """Whether what is thrown in is what the recorded stream raised."""
+    return type(last) is type(thrown) and str(last) == str(thrown)
 
 
 async def _end_of_reading(recorded: object) -> None:
@@ -340,11 +378,15 @@ class _Reading:
 
     def send(self, sent: object) -> None:
         """Hand on what the reader sent."""
+        if sent is not None:
+            self._step.sent(sent)
         self._resume = functools.partial(self._generator.send, sent)
 
     def throw(self, thrown: BaseException) -> None:
         """Hand on what the reader threw, or that it goes away."""
         self._leaving = isinstance(thrown, GeneratorExit)
+        if not self._leaving:
+            self._step.sent(thrown)
         self._resume = functools.partial(self._generator.throw, thrown)
 
     def next(self) -> Any:
@@ -408,9 +450,17 @@ class _AsyncReading:
         self._generator = generator
         self._leaving = False
 
+    def send(self, sent: object) -> Awaitable[Any]:
+        """Hand on what the reader sent."""
+        if sent is not None:
+            self._step.sent(sent)
+        return self._generator.asend(sent)
+
     def throw(self, thrown: BaseException) -> Awaitable[Any]:
         """Hand on what the reader threw, or that it goes away."""
         self._leaving = isinstance(thrown, GeneratorExit)
+        if not self._leaving:
+            self._step.sent(thrown)
         return self._generator.athrow(thrown)
 
     async def next(self, resume: Awaitable[Any]) -> Any:
@@ -448,7 +498,7 @@ async def _read_async(
         except BaseException as thrown:  # noqa: BLE001  # handed on to the body
             resume = reading.throw(thrown)
         else:
-            resume = generator.asend(sent)
+            resume = reading.send(sent)
 
 
 _OVER = object()

@@ -389,6 +389,6 @@ READERS.update(
         "pattern": lambda view, _: re.compile(view["pattern"], view["flags"]),
         "ellipsis": lambda _view, _rest: ...,
         "path": _read_path,
-        "stream": lambda view, rest: Stream(view, rest[0]),
+        "stream": lambda view, rest: Stream(view, rest[0], rest[1:]),
     }
 )

@@ -49,12 +49,15 @@ class Encoded:
 class Stream(list[Any]):
     """What a generator yielded, where it did not just end.
 
-    ``raised`` and ``returned``: with what, it stands last; ``left``: its reader went away.
+    ``raised`` and ``returned``: with what, it stands last; ``left``: its reader went away;
+    ``over``: it did just end, but its reader had sent something in.
     """
 
-    def __init__(self, items: Iterable[Any], end: str) -> None:
+    def __init__(self, items: Iterable[Any], end: str, sent: Iterable[Any] = ()) -> None:
         super().__init__(items)
         self.end = end
+        self.sent = tuple(sent)
+        """Digests of what its reader sent or threw in, each behind the items before it: ``2:…``."""
         self.read_on: Callable[[], NoReturn] = _nothing_more
         """What happens to a reader who goes on where the recorded one went away."""
         self.withheld: Callable[[], Awaitable[NoReturn]] | None = None

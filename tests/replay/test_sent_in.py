@@ -1,0 +1,103 @@
+"""What a reader sends or throws into a generator tool belongs to the call, and is compared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from pathlib import Path
+
+import pytest
+
+import tracekit
+from replay import replay_run
+
+Agent = Callable[[str], Coroutine[None, None, object]]
+
+
+@tracekit.tool(effect="write")
+def session(account: str) -> Generator[str, int | None, None]:
+    """Pay what is sent in."""
+    said = "ready"
+    while True:
+        try:
+            amount = yield said
+        except ValueError as error:
+            said = f"refused {error}"
+        else:
+            said = f"paid {amount}"
+
+
+@tracekit.tool(effect="write")
+async def asession(account: str) -> AsyncGenerator[str, int | None]:
+    """Pay what is sent in."""
+    said = "ready"
+    while True:
+        try:
+            amount = yield said
+        except ValueError as error:
+            said = f"refused {error}"
+        else:
+            said = f"paid {amount}"
+
+
+def _sync(*given: object) -> Agent:
+    @tracekit.agent
+    async def agent(word: str) -> list[str]:
+        paying = session("bob")
+        said = [next(paying)]
+        for one in given:
+            said.append(paying.throw(one) if isinstance(one, ValueError) else paying.send(one))  # type: ignore[arg-type]  # numbers and None
+        paying.close()
+        return said
+
+    return agent
+
+
+def _async(*given: object) -> Agent:
+    @tracekit.agent
+    async def agent(word: str) -> list[str]:
+        paying = asession("bob")
+        said = [await anext(paying)]
+        for one in given:
+            if isinstance(one, ValueError):
+                said.append(await paying.athrow(one))
+            else:
+                said.append(await paying.asend(one))  # type: ignore[arg-type]  # numbers and None
+        await paying.aclose()
+        return said
+
+    return agent
+
+
+@pytest.mark.parametrize("made", [_sync, _async])
+@pytest.mark.parametrize(
+    ("recorded", "asked", "verdict"),
+    [
+        ((10, 20), (10, 20), "pass"),
+        ((10, 20), (10, 999), "inconclusive"),
+        ((10, 20), (20, 10), "inconclusive"),
+        ((10, 20), (10, None), "inconclusive"),
+        ((None, None), (None, 10), "inconclusive"),
+        ((None, None), (None, None), "pass"),
+        ((ValueError("x"),), (ValueError("x"),), "pass"),
+        ((ValueError("x"),), (ValueError("y"),), "inconclusive"),
+        ((ValueError("x"),), (10,), "inconclusive"),
+    ],
+)
+def test_only_what_was_sent_in_passes(
+    made: Callable[..., Agent],
+    recorded: tuple[object, ...],
+    asked: tuple[object, ...],
+    verdict: str,
+    tmp_path: Path,
+) -> None:
+    tracekit.configure(store=tmp_path / "store")
+    with tracekit.run(run_id="seen"):
+        asyncio.run(made(*recorded)("x"))
+    tracekit.configure(store=tmp_path / "elsewhere")
+
+    found = replay_run("seen", planner=made(*asked), store=tmp_path / "store")
+
+    assert found.verdict.kind == verdict, found.verdict.reasons
+    if verdict != "pass":
+        assert "behind item" in found.verdict.reasons[0]
