@@ -70,12 +70,18 @@ class Declared:
         object.__setattr__(self, "overlooked", overlooked)
 
 
+SENT_IN = "(sent in)"
+"""Stands among the arguments for what was sent into a generator; no parameter is named so."""
+
+
 def what_counts(call: Call, rule: Declared) -> JsonValue:
     """Give the arguments of ``call`` without what two equal calls may differ in."""
     arguments = numbers_as_compared(as_compared(call.arguments, call.argument_types))
     if not isinstance(arguments, dict) or cut_digest(arguments) is not None:
         return arguments
     spelt = arguments if rule.spelling is None else rule.spelling.normalise(arguments)
+    if sent := sent_in(call):
+        spelt = {**spelt, SENT_IN: sent}
     value: JsonValue = dict(spelt)
     if rule.whose:
         value = {name: given for name, given in spelt.items() if name not in rule.whose}
@@ -86,6 +92,15 @@ def what_counts(call: Call, rule: Declared) -> JsonValue:
     for place in rule.matchers.sets:
         value = _sorted_at(value, place)
     return value
+
+
+def sent_in(call: Call) -> list[JsonValue]:
+    """Give the digests of what a reader sent or threw into what the call handed out."""
+    match call.observation.types.get(""):
+        case ["stream", _, *sent]:
+            return sent
+        case _:
+            return []
 
 
 def came_back(observation: Observation) -> JsonValue:

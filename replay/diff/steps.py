@@ -20,6 +20,7 @@ from replay.diff.arguments import (
     Declared,
     Keys,
     came_back,
+    sent_in,
     tools_with_keys_used_again,
     what_counts,
     with_key,
@@ -255,6 +256,8 @@ class _Likes:
             other, step = self._steps[at]
             if other.tool == call.tool and kept_alike(other.arguments, call.arguments):
                 if other.argument_types or other.argument_state not in _WHOLE:
+                    return None
+                if sent_in(other) != sent_in(call):
                     return None
                 self._next = at + 1
                 return step

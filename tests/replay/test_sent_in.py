@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tracekit
-from replay import replay_run
+from replay import diff_runs, replay_run
 
 Agent = Callable[[str], Coroutine[None, None, object]]
 
@@ -101,3 +101,17 @@ def test_only_what_was_sent_in_passes(
     assert found.verdict.kind == verdict, found.verdict.reasons
     if verdict != "pass":
         assert "behind item" in found.verdict.reasons[0]
+
+
+@pytest.mark.parametrize("made", [_sync, _async])
+def test_two_runs_that_sent_other_values_differ_in_what_they_asked(
+    made: Callable[..., Agent], tmp_path: Path
+) -> None:
+    tracekit.configure(store=tmp_path / "store")
+    for run_id, amount in (("one", 10), ("same", 10), ("other", 999)):
+        with tracekit.run(run_id=run_id):
+            asyncio.run(made(amount)("x"))
+    store = tmp_path / "store"
+
+    assert diff_runs("one", "same", store).divergences == ()
+    assert "/(sent in)/0" in str(diff_runs("one", "other", store).divergences)
