@@ -279,6 +279,8 @@ def _played(step: Step, recorded: Iterable[Any]) -> Generator[Any, Any, Any]:
         try:
             sent = yield item
         except GeneratorExit:
+            if known:  # the recorded reader may have sent something here
+                step.compare_sent(recorded, position, None)
             raise
         except BaseException as thrown:
             if not _raised_as(last, thrown):

@@ -77,6 +77,7 @@ def _async(*given: object) -> Agent:
         ((10, 20), (10, 999), "inconclusive"),
         ((10, 20), (20, 10), "inconclusive"),
         ((10, 20), (10, None), "inconclusive"),
+        ((10, 20), (10,), "inconclusive"),
         ((None, None), (None, 10), "inconclusive"),
         ((None, None), (None, None), "pass"),
         ((ValueError("x"),), (ValueError("x"),), "pass"),
