@@ -219,10 +219,10 @@ def _generator(function: Callable[..., Any], open_step: OpenStep, off: Off) -> C
     return wrapper
 
 
-def _async_generator(  # noqa: C901  # an async generator cannot hand its turn to another one
+def _async_generator(
     function: Callable[..., Any], open_step: OpenStep, off: Off
 ) -> Callable[..., Any]:
-    async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:  # noqa: C901  # likewise
+    async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         if off():
             passed = function(*args, **kwargs)
             resume = _first(passed)
@@ -238,25 +238,18 @@ def _async_generator(  # noqa: C901  # an async generator cannot hand its turn t
                 else:
                     resume = passed.asend(sent)
         step = open_step(args, kwargs)
+        reading: _AsyncPlaying | _AsyncReading
         if step.answered:
-            playing = _played(step, _begun(answer := step.answer()))
-            resume_played: Callable[[], Any] = functools.partial(next, playing)
-            while (given := _next_played(resume_played)) is not _OVER:
-                try:
-                    sent = yield given
-                except BaseException as thrown:  # noqa: BLE001  # as a generator is thrown at
-                    resume_played = functools.partial(playing.throw, thrown)
-                else:
-                    resume_played = functools.partial(playing.send, sent)
-            await _end_of_reading(answer)
-            return
-        try:
-            generator = function(*args, **kwargs)
-        except BaseException as error:
-            step.fail(error)
-            raise
-        reading = _AsyncReading(step, generator)
-        resume = _first(generator)
+            reading = _AsyncPlaying(step, step.answer())
+            resume = reading.send(None)
+        else:
+            try:
+                generator = function(*args, **kwargs)
+            except BaseException as error:
+                step.fail(error)
+                raise
+            reading = _AsyncReading(step, generator)
+            resume = _first(generator)
         while (given := await reading.next(resume)) is not _OVER:
             try:
                 sent = yield given
@@ -304,11 +297,31 @@ def _begun(recorded: Iterable[Any]) -> Iterable[Any]:
     return Stream(recorded[:-1], "over", recorded.sent)  # type: ignore[index,attr-defined]  # a stream
 
 
-def _next_played(resume: Callable[[], Any]) -> Any:
-    try:
-        return resume()
-    except StopIteration:
-        return _OVER
+class _AsyncPlaying:
+    """A recorded async generator being read."""
+
+    def __init__(self, step: Step, recorded: Iterable[Any]) -> None:
+        self._recorded = recorded
+        self._playing = _played(step, _begun(recorded))
+
+    async def send(self, sent: object) -> Any:
+        """Hand on what the reader sent."""
+        return await self._resume(functools.partial(self._playing.send, sent))
+
+    async def throw(self, thrown: BaseException) -> Any:
+        """Hand on what the reader threw, or that it goes away."""
+        return await self._resume(functools.partial(self._playing.throw, thrown))
+
+    async def next(self, resume: Awaitable[Any]) -> Any:
+        """Give the next item; ``_OVER`` at the end."""
+        return await resume
+
+    async def _resume(self, resume: Callable[[], Any]) -> Any:
+        try:
+            return resume()
+        except StopIteration:
+            await _end_of_reading(self._recorded)
+            return _OVER
 
 
 def _raised_as(last: object, thrown: BaseException) -> bool:
