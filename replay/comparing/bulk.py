@@ -46,6 +46,8 @@ class Selected:
     rows: tuple[dict[str, RunRow], dict[str, RunRow]]
     """The catalogue's rows of both sides, by run id."""
     pairing: Pairing
+    notes: tuple[str, ...] = ()
+    """Which acceptances were left out, and why."""
 
 
 def compare_many(
@@ -75,7 +77,9 @@ def compare_many(
     selected = pair_selected(
         as_selections(baseline), as_selections(candidate), store=opened, references=accepted
     )
-    work = [_work(pair, accepted) for pair in selected.pairing.pairs]
+    pairs = selected.pairing.pairs
+    usable = accepted.usable(opened, cases=[pair.candidate for pair in pairs])
+    work = [_work(pair, usable) for pair in pairs]
     found = _compare(work, opened, jobs=_jobs(jobs, work, opened), progress=progress)
     return ManyComparison(
         selected.baseline,
@@ -84,6 +88,7 @@ def compare_many(
         worst_first(found.outcomes),
         baseline_only=selected.pairing.baseline_only,
         candidate_only=selected.pairing.candidate_only,
+        notes=tuple(dict.fromkeys((*selected.notes, *usable.notes))),
         elapsed_s=time.perf_counter() - began,
         reading_s=found.reading_s,
         comparing_s=found.comparing_s,
@@ -104,12 +109,14 @@ def pair_selected(
         UsageError: a side is empty, or a run is on both.
     """
     accepted = references or read_references(folder_of(store.path))
+    if any(selection.accepted for selection in (*baseline, *candidate)):
+        accepted = accepted.usable(store)
     sides = [_choose(side, store, accepted) for side in (baseline, candidate)]
     texts = [" or ".join(chosen.text for chosen in side) for side in (baseline, candidate)]
     for rows, text, name in zip(sides, texts, ("baseline", "candidate"), strict=True):
         if not rows:
             raise UsageError(
-                f"no runs match the {name}: {text}",
+                "; ".join((f"no runs match the {name}: {text}", *accepted.notes[:1])),
                 hint=f"list the runs there are with: tracekit runs --store {store.path}",
             )
     if both := sorted(sides[0].keys() & sides[1].keys()):
@@ -118,7 +125,9 @@ def pair_selected(
             f"run {both[0]!r}{more} would be compared with itself: it is on both sides"
         )
     ours, theirs = (candidates(store, list(rows.values())) for rows in sides)
-    return Selected(texts[0], texts[1], (sides[0], sides[1]), pair_runs(ours, theirs))
+    return Selected(
+        texts[0], texts[1], (sides[0], sides[1]), pair_runs(ours, theirs), accepted.notes
+    )
 
 
 def _choose(side: Sequence[Selection], store: Store, accepted: References) -> dict[str, RunRow]:

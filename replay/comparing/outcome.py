@@ -185,6 +185,8 @@ class ManyComparison:
     """Worst first."""
     baseline_only: tuple[Unpaired, ...] = ()
     candidate_only: tuple[Unpaired, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Which accepted trajectories nothing was compared with, and why."""
     elapsed_s: float = 0.0
     reading_s: float = 0.0
     """Processor time of all processes, of reading the runs."""
@@ -266,6 +268,7 @@ class ManyComparison:
                 "baseline": _unpaired(self.baseline_only),
                 "candidate": _unpaired(self.candidate_only),
             },
+            "notes": list(self.notes),
         }
 
 

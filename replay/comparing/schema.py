@@ -117,6 +117,8 @@ class ManyReport(Published):
     pairs: list[PairForm]
     """The worst first."""
     unpaired: UnpairedForm
+    notes: list[str]
+    """Accepted trajectories that nothing was compared with, and why."""
 
 
 def json_schema() -> dict[str, Any]:

@@ -13,6 +13,7 @@ CASE_COLUMNS = ("task", "pairs", "differ", "worst", "how (pairs)")
 _MOST_ROWS = 40
 _MOST_GROUPS = 20
 _MOST_UNPAIRED = 10
+_MOST_NOTES = 10
 
 
 def head_lines(found: ManyComparison) -> Iterator[str]:
@@ -27,6 +28,9 @@ def head_lines(found: ManyComparison) -> Iterator[str]:
     near = sum(outcome.accepted for outcome in found.outcomes)
     if near:
         yield f"  {counted(near, 'candidate')} nearest to an accepted trajectory"
+    yield from (f"  note: {note}" for note in found.notes[:_MOST_NOTES])
+    if len(found.notes) > _MOST_NOTES:
+        yield f"  and {len(found.notes) - _MOST_NOTES:,} more notes (--json lists them)"
 
 
 def group_lines(found: ManyComparison) -> Iterator[str]:

@@ -12,15 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from replay.comparing.content import identical
 from replay.comparing.outcome import PairOutcome, not_compared, outcome_of
 from replay.diff import Comparison, diff
-from replay.diff.alike import kept_alike, may_be_equal
 from replay.many.reading import Listed
-from tracekit.canonical import JsonValue, canonical_text
 from tracekit.errors import TracekitError
 from tracekit.store import Store, open_store
 from tracekit.store.several import WholeRun, read_runs
-from tracekit.trajectory import Call, Observation, Trajectory
+from tracekit.trajectory import Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,45 +95,6 @@ def compare_nearest(candidate: Trajectory, accepted: Sequence[Trajectory]) -> Co
             break
     assert best is not None  # there is a baseline at least
     return best
-
-
-def identical(one: Trajectory, two: Trajectory) -> bool:
-    """Whether nothing at all differs, so that there is nothing to align.
-
-    Most pairs of a release are such, and this takes a tenth of the time. What is not kept whole, or
-    only happened in another order, is left to the comparison.
-    """
-    ours, theirs = _content(one), _content(two)
-    if ours is None or theirs is None or not may_be_equal(ours, theirs):
-        return False
-    return kept_alike(ours, theirs) or canonical_text(ours) == canonical_text(theirs)
-
-
-def _content(run: Trajectory) -> JsonValue:
-    """Give all that a comparison looks at; None where some of it was not kept."""
-    calls = run.calls
-    states = [run.input.state, run.answer.state]
-    states += [state for call in calls for state in (call.argument_state, call.observation.state)]
-    if not {"captured", "absent", "invalid_json"}.issuperset(states):
-        return None
-    said: list[JsonValue] = [[one.role, one.content, one.before_decision] for one in run.messages]
-    done: list[JsonValue] = [
-        [decision.message, decision.final, [_of_call(call) for call in decision.calls]]
-        for decision in run.decisions
-    ]
-    return [_came_back(run.input), _came_back(run.answer), run.status, said, done]
-
-
-def _came_back(seen: Observation) -> list[JsonValue]:
-    return [seen.digest_form, dict(seen.types)]
-
-
-def _of_call(call: Call) -> JsonValue:
-    return [
-        call.tool, call.arguments, dict(call.argument_types), call.effect,
-        *_came_back(call.observation), call.observation.is_error,
-        call.policy_decision, call.policy_id, [*call.evidence],
-    ]  # fmt: skip
 
 
 class _Opened:

@@ -61,7 +61,7 @@ def run_gates(
         name = next(gate.name for gate in gates.gates if gate.rule.needs_pairs)
         raise UsageError(f"{name!r} compares, and there is no baseline", hint="give --baseline")
     selected = _selected(as_selections(baseline), as_selections(candidate), opened)
-    notes = list(mixed(selected.rows[1], "candidate"))
+    notes = [*selected.notes, *mixed(selected.rows[1], "candidate")]
     if needs:
         notes += mixed(selected.rows[0], "baseline")
         notes += check_comparable(selected, opened, gates.expect_differs)

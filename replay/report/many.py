@@ -43,6 +43,8 @@ def suite_of_many(found: ManyComparison) -> str:
         root.append(_case(outcome, found))
     for side, one in alone:
         root.append(_alone(side, one))
+    if found.notes:
+        SubElement(root, "system-out").text = sound("\n".join(found.notes))
     return document(root)
 
 

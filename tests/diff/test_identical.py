@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.comparing import work
-from replay.comparing.work import identical
+from replay.comparing import content
+from replay.comparing.content import identical
 from replay.diff import diff
 from tests.diff.building import read, run
 from tracekit.trajectory import Trajectory
@@ -66,7 +66,7 @@ def test_of_values_kept_alike_no_canonical_text_is_written(monkeypatch: Any) -> 
     def never(_: object) -> str:
         raise AssertionError("a text was written")
 
-    monkeypatch.setattr(work, "canonical_text", never)
+    monkeypatch.setattr(content, "canonical_text", never)
     rows = [{"n": at, "items": ["a", {"b": None}]} for at in range(20)]
     assert identical(_with(rows), _with([{**row} for row in rows]))
     assert not identical(_with(rows), _with([*rows, {}]))

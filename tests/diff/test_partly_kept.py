@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replay.comparing.work import identical
+from replay.comparing.content import identical
 from replay.diff import diff
 from replay.diff.align import align
 from replay.diff.blocks import Prices

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from replay.comparing.work import identical
+from replay.comparing.content import identical
 from replay.diff import Comparison
 from tests.diff.building import compare, kinds, read, run, write
 from tests.diff.test_partly_kept import given

@@ -138,7 +138,7 @@ def accept_runs(run_ids: Sequence[str], store: Store, references: References) ->
 
     wanted = set(run_ids)
     rows = [row for row in store.runs(RunQuery()) if row.run_id in wanted]
-    files = references.accept(candidates(store, rows))
+    files = references.accept(candidates(store, rows), store)
     what = counted(len(files), "trajectory", plural="trajectories")
     tell(f"accepted {what} in {references.folder}", err=True)
 

@@ -1,0 +1,60 @@
+"""All of a run that a comparison looks at, as one JSON value: whether two are alike at a glance."""
+
+from __future__ import annotations
+
+from replay.diff.alike import kept_alike, may_be_equal
+from tracekit.canonical import JsonValue, canonical_text, digest
+from tracekit.trajectory import Call, Observation, Trajectory
+
+_KEPT = frozenset({"captured", "absent", "invalid_json"})
+
+
+def identical(one: Trajectory, two: Trajectory) -> bool:
+    """Whether nothing at all differs, so that there is nothing to align.
+
+    Most pairs of a release are such, and this takes a tenth of the time. What is not kept whole, or
+    only happened in another order, is left to the comparison.
+    """
+    if not _KEPT.issuperset(_states(one)) or not _KEPT.issuperset(_states(two)):
+        return False
+    ours, theirs = _content(one), _content(two)
+    if not may_be_equal(ours, theirs):
+        return False
+    return kept_alike(ours, theirs) or canonical_text(ours) == canonical_text(theirs)
+
+
+def content_digest(run: Trajectory) -> str:
+    """Digest what a comparison looks at, by which a run is known again under its id.
+
+    More than ``trajectory_digest``: the input, the user's turns, effects and evidence count too,
+    since a candidate is compared with them.
+    """
+    return digest([_states(run), _content(run)])
+
+
+def _states(run: Trajectory) -> list[JsonValue]:
+    states: list[JsonValue] = [run.input.state, run.answer.state]
+    for call in run.calls:
+        states += [call.argument_state, call.observation.state]
+    return states
+
+
+def _content(run: Trajectory) -> list[JsonValue]:
+    said: list[JsonValue] = [[one.role, one.content, one.before_decision] for one in run.messages]
+    done: list[JsonValue] = [
+        [decision.message, decision.final, [_of_call(call) for call in decision.calls]]
+        for decision in run.decisions
+    ]
+    return [_came_back(run.input), _came_back(run.answer), run.status, said, done]
+
+
+def _came_back(seen: Observation) -> list[JsonValue]:
+    return [seen.digest_form, dict(seen.types)]
+
+
+def _of_call(call: Call) -> JsonValue:
+    return [
+        call.tool, call.arguments, dict(call.argument_types), call.effect,
+        *_came_back(call.observation), call.observation.is_error,
+        call.policy_decision, call.policy_id, [*call.evidence],
+    ]  # fmt: skip
