@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from replay.comparing.cases import candidates
@@ -74,12 +74,9 @@ def compare_many(
     began = time.perf_counter()
     opened = store if not isinstance(store, str | Path | None) else open_store(store_path(store))
     accepted = references or read_references(folder_of(opened.path))
-    selected = pair_selected(
-        as_selections(baseline), as_selections(candidate), store=opened, references=accepted
-    )
-    pairs = selected.pairing.pairs
-    usable = accepted.usable(opened, cases=[pair.candidate for pair in pairs])
-    work = [_work(pair, usable) for pair in pairs]
+    sides = as_selections(baseline), as_selections(candidate)
+    selected = pair_selected(*sides, store=opened, references=accepted)
+    work, notes = _all_work(selected, accepted, opened)
     found = _compare(work, opened, jobs=_jobs(jobs, work, opened), progress=progress)
     return ManyComparison(
         selected.baseline,
@@ -88,7 +85,7 @@ def compare_many(
         worst_first(found.outcomes),
         baseline_only=selected.pairing.baseline_only,
         candidate_only=selected.pairing.candidate_only,
-        notes=tuple(dict.fromkeys((*selected.notes, *usable.notes))),
+        notes=notes,
         elapsed_s=time.perf_counter() - began,
         reading_s=found.reading_s,
         comparing_s=found.comparing_s,
@@ -136,6 +133,16 @@ def _choose(side: Sequence[Selection], store: Store, accepted: References) -> di
         wanted = {reference.run_id for reference in accepted.found}
         found |= {row.run_id: row for row in store.runs(RunQuery()) if row.run_id in wanted}
     return found
+
+
+def _all_work(
+    selected: Selected, accepted: References, store: Store
+) -> tuple[list[PairWork], tuple[str, ...]]:
+    """Give what is to compare, and which acceptances are left out."""
+    pairs = selected.pairing.pairs
+    told = replace(accepted, notes=selected.notes)
+    usable = told.usable(store, cases=[pair.candidate for pair in pairs])
+    return [_work(pair, usable) for pair in pairs], usable.notes
 
 
 def _work(pair: Pair, references: References) -> PairWork:
