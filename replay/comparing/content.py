@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.diff.alike import kept_alike, may_be_equal
-from tracekit.canonical import JsonValue, canonical_text, digest
+from tracekit.canonical import JsonValue, canonical_text, digest, numbers_as_compared
 from tracekit.trajectory import Call, Observation, Trajectory
 
 _KEPT = frozenset({"captured", "absent", "invalid_json"})
@@ -20,7 +20,7 @@ def identical(one: Trajectory, two: Trajectory) -> bool:
     ours, theirs = _content(one), _content(two)
     if not may_be_equal(ours, theirs):
         return False
-    return kept_alike(ours, theirs) or canonical_text(ours) == canonical_text(theirs)
+    return kept_alike(ours, theirs) or _written(ours) == _written(theirs)
 
 
 def content_digest(run: Trajectory) -> str:
@@ -29,7 +29,11 @@ def content_digest(run: Trajectory) -> str:
     More than ``trajectory_digest``: the input, the user's turns, effects and evidence count too,
     since a candidate is compared with them.
     """
-    return digest([_states(run), _content(run)])
+    return digest([_states(run), numbers_as_compared(_content(run))])
+
+
+def _written(content: JsonValue) -> str:
+    return canonical_text(numbers_as_compared(content))
 
 
 def _states(run: Trajectory) -> list[JsonValue]:

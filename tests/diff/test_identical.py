@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replay.comparing import content
-from replay.comparing.content import identical
+from replay.comparing.content import content_digest, identical
 from replay.diff import diff
 from tests.diff.building import read, run
 from tracekit.trajectory import Trajectory
@@ -29,9 +29,13 @@ def _with(value: Any) -> Trajectory:
 
 
 @given(VALUES, VALUES)
+@example(2**60, float(2**60))
+@example(2**60, str(2**60))
+@example(2**60, 2**60 + 1)
 def test_what_is_identical_is_the_same_and_what_differs_is_not(one: Any, two: Any) -> None:
     left, right = _with(one), _with(two)
     assert identical(left, right) == diff(left, right).same
+    assert (content_digest(left) == content_digest(right)) == diff(left, right).same
 
 
 @pytest.mark.parametrize(
@@ -40,7 +44,8 @@ def test_what_is_identical_is_the_same_and_what_differs_is_not(one: Any, two: An
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
         ([42], [42.0], True),
         ([True], [1], False),
-        (2**60, float(2**60), False),
+        (2**60, float(2**60), True),
+        (2**60, str(2**60), False),
         ("ab", "".join(["a", "b"]), True),
     ],
 )
@@ -51,15 +56,17 @@ def test_neither_the_order_of_names_nor_42_against_42_0_counts(
 
 
 @pytest.mark.parametrize("depth", [900, 5_000])
-def test_values_nested_deeply_are_compared_all_the_same(depth: int) -> None:
+@pytest.mark.parametrize(("one", "two"), [("x", "y"), (2**60, 2**60 + 1)])
+def test_values_nested_deeply_are_compared_all_the_same(depth: int, one: Any, two: Any) -> None:
     def nested(innermost: Any) -> Any:
         value = innermost
         for _ in range(depth):
             value = [value]
         return value
 
-    assert identical(_with(nested("x")), _with(nested("x")))
-    assert not identical(_with(nested("x")), _with(nested("y")))
+    left, like, other = _with(nested(one)), _with(nested(one)), _with(nested(two))
+    assert (identical(left, like), diff(left, like).same) == (True, True)
+    assert (identical(left, other), diff(left, other).same) == (False, False)
 
 
 def test_of_values_kept_alike_no_canonical_text_is_written(monkeypatch: Any) -> None:

@@ -67,13 +67,18 @@ def _holds_large(value: JsonValue) -> bool:
 
 
 def _spelt(value: JsonValue) -> JsonValue:
-    if isinstance(value, dict):
-        return {name: _spelt(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_spelt(part) for part in value]
-    if type(value) is int and not -SAFE_INT <= value <= SAFE_INT:
-        return _int(spell_integer(value))
-    return value
+    """Copy the value, which may be nested more deeply than the interpreter's stack."""
+    whole = [value]
+    waiting: list[Any] = [whole]
+    while waiting:
+        made = waiting.pop()
+        for at, part in made.items() if isinstance(made, dict) else enumerate(made):
+            if isinstance(part, dict | list):
+                made[at] = part.copy()
+                waiting.append(made[at])
+            elif type(part) is int and not -SAFE_INT <= part <= SAFE_INT:
+                made[at] = _int(spell_integer(part))
+    return whole[0]
 
 
 def _replaced(
