@@ -86,10 +86,7 @@ def trajectory_digest(trajectory: Trajectory) -> str:
     steps: list[Any] = []
     in_reads = False
     for decision in trajectory.decisions:
-        calls = [
-            [call.tool, call.arguments, call.observation.digest_form, call.policy_decision]
-            for call in decision.calls
-        ]
+        calls = [_done_and_seen(call) for call in decision.calls]
         glue = decision.model_call is None and decision.message is None
         reads = glue and not any(call.writes for call in decision.calls)
         if reads and in_reads:
@@ -100,6 +97,12 @@ def trajectory_digest(trajectory: Trajectory) -> str:
     for step in steps:
         step[0].sort(key=canonical_text)
     return digest([steps, trajectory.answer.digest_form])
+
+
+def _done_and_seen(call: Call) -> list[Any]:
+    seen = call.observation.digest_form
+    sent = [call.sent_in] if call.sent_in else []  # runs of old, and most, have none
+    return [call.tool, call.arguments, seen, call.policy_decision, *sent]
 
 
 def _own_tree(rows: Sequence[Event]) -> list[Event]:

@@ -104,6 +104,15 @@ class Call:
         return self.effect in ("write", "unknown")
 
     @property
+    def sent_in(self) -> list[JsonValue]:
+        """Digests of what a reader sent or threw into the generator that it handed out."""
+        match self.observation.types.get(""):
+            case ["stream", _, *sent]:
+                return sent
+            case _:
+                return []
+
+    @property
     def refused(self) -> bool:
         """Whether a policy kept its body from running."""
         return self.policy_decision == "deny"

@@ -80,8 +80,8 @@ def what_counts(call: Call, rule: Declared) -> JsonValue:
     if not isinstance(arguments, dict) or cut_digest(arguments) is not None:
         return arguments
     spelt = arguments if rule.spelling is None else rule.spelling.normalise(arguments)
-    if sent := sent_in(call):
-        spelt = {**spelt, SENT_IN: sent}
+    if call.sent_in:
+        spelt = {**spelt, SENT_IN: call.sent_in}
     value: JsonValue = dict(spelt)
     if rule.whose:
         value = {name: given for name, given in spelt.items() if name not in rule.whose}
@@ -92,15 +92,6 @@ def what_counts(call: Call, rule: Declared) -> JsonValue:
     for place in rule.matchers.sets:
         value = _sorted_at(value, place)
     return value
-
-
-def sent_in(call: Call) -> list[JsonValue]:
-    """Give the digests of what a reader sent or threw into what the call handed out."""
-    match call.observation.types.get(""):
-        case ["stream", _, *sent]:
-            return sent
-        case _:
-            return []
 
 
 def came_back(observation: Observation) -> JsonValue:

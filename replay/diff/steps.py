@@ -20,7 +20,6 @@ from replay.diff.arguments import (
     Declared,
     Keys,
     came_back,
-    sent_in,
     tools_with_keys_used_again,
     what_counts,
     with_key,
@@ -257,7 +256,7 @@ class _Likes:
             if other.tool == call.tool and kept_alike(other.arguments, call.arguments):
                 if other.argument_types or other.argument_state not in _WHOLE:
                     return None
-                if sent_in(other) != sent_in(call):
+                if other.sent_in != call.sent_in:
                     return None
                 self._next = at + 1
                 return step

@@ -10,6 +10,9 @@ import pytest
 
 import tracekit
 from replay import diff_runs, replay_run
+from replay.comparing.content import identical
+from tracekit.assembly import trajectory_digest
+from tracekit.store import open_store
 
 Agent = Callable[[str], Coroutine[None, None, object]]
 
@@ -116,3 +119,39 @@ def test_two_runs_that_sent_other_values_differ_in_what_they_asked(
 
     assert diff_runs("one", "same", store).divergences == ()
     assert "/(sent in)/0" in str(diff_runs("one", "other", store).divergences)
+
+
+def _quietly(*given: int) -> Agent:
+    @tracekit.tool(name="session", effect="write")
+    def quiet(account: str) -> Generator[str, int | None, None]:
+        """Pay what is sent in, and say nothing of it."""
+        while True:
+            yield "ok"
+
+    @tracekit.agent
+    async def agent(word: str) -> str:
+        paying = quiet("bob")
+        next(paying)
+        for one in given:
+            paying.send(one)
+        paying.close()
+        return "done"
+
+    return agent
+
+
+def test_what_was_sent_in_is_part_of_what_a_run_is_known_by(
+    tmp_path: Path,
+) -> None:
+    """Its items are equal: only what was sent in tells the runs apart."""
+    tracekit.configure(store=tmp_path / "store")
+    for run_id, given in (("one", (10, 20)), ("same", (10, 20)), ("other", (10, 999))):
+        with tracekit.run(run_id=run_id):
+            asyncio.run(_quietly(*given)("x"))
+    store = open_store(tmp_path / "store")
+    one, same, other = (store.trajectory(run_id) for run_id in ("one", "same", "other"))
+
+    assert trajectory_digest(one) == trajectory_digest(same)
+    assert trajectory_digest(one) != trajectory_digest(other)
+    assert identical(one, same)
+    assert not identical(one, other)
