@@ -15,8 +15,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from replay.comparing.content import content_digest
 from replay.comparing.pairing import Candidate
+from replay.diff.content import content_digest
 from tracekit import conditions
 from tracekit.canonical import digest
 from tracekit.errors import StoreError, TracekitError, UsageError

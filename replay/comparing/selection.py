@@ -49,7 +49,14 @@ class Selection:
 
         Raises:
             RunNotFound: an id is none, or the beginning of several.
+            UsageError: the accepted trajectories are meant, which only a comparison knows.
         """
+        if self.accepted:
+            raise UsageError(
+                "'accepted' means runs only where two sides are compared",
+                hint="name the runs otherwise, such as by tag=; or compare them: "
+                "tracekit diff --baseline accepted --candidate SELECT",
+            )
         if self.ids:
             wanted = dict.fromkeys(store.resolve(run) for run in self.ids)
             rows = {row.run_id: row for row in store.runs(RunQuery()) if row.run_id in wanted}

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from replay.comparing.content import identical
 from replay.comparing.outcome import PairOutcome, not_compared, outcome_of
 from replay.diff import Comparison, diff
+from replay.diff.content import identical
 from replay.many.reading import Listed
 from tracekit.errors import TracekitError
 from tracekit.store import Store, open_store

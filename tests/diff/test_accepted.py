@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from click.testing import CliRunner, Result
 
 from replay import compare_many
@@ -119,6 +120,19 @@ def test_accepted_runs_that_are_selected_are_those_that_were_accepted(tmp_path: 
     both = ("--baseline", "accepted", "--baseline", "tag=v6", "--candidate", "tag=v7")
     result = _diff(store, *both, *mine)
     assert (result.exit_code, result.stdout.count("note:")) == (1, 1)
+
+
+@pytest.mark.parametrize("selects", [("accepted",), ("tag=v6", "accepted")])
+def test_accepted_runs_are_not_taken_for_all_runs_where_nothing_is_compared(
+    tmp_path: Path, selects: tuple[str, ...]
+) -> None:
+    store = kept(tmp_path / "traces", OLD, NEW)
+    gates = tmp_path / "gates.toml"
+    gates.write_text('[[gates]]\ncheck = "steps <= 12"\n', "utf-8")
+    candidates = [word for select in selects for word in ("--candidate", select)]
+    for command in (["metrics", *selects], ["gate", str(gates), *candidates]):
+        ran = CliRunner().invoke(main, [*command, "--store", str(store.path)])
+        assert (ran.exit_code, "'accepted' means runs only where" in ran.stderr) == (2, True)
 
 
 def test_a_damaged_accepted_run_is_told(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from replay.comparing.content import identical
+from replay.diff.content import identical
 from tests.diff.building import compare, kinds, read, run, write
 from tracekit.canonical import JsonValue
 from tracekit.errortexts import without_addresses

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from replay.comparing import content
-from replay.comparing.content import content_digest, identical
-from replay.diff import diff
+from replay.diff import content, diff
+from replay.diff.content import content_digest, identical
 from tests.diff.building import read, run
 from tracekit.trajectory import Trajectory
 

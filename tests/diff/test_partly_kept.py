@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replay.comparing.content import identical
 from replay.diff import diff
 from replay.diff.align import align
 from replay.diff.blocks import Prices
+from replay.diff.content import identical
 from replay.diff.costs import change
 from replay.diff.steps import declared, steps_of
 from replay.report import page

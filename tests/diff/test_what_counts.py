@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from replay.comparing.content import identical
 from replay.diff import Comparison
+from replay.diff.content import identical
 from tests.diff.building import compare, kinds, read, run, write
 from tests.diff.test_partly_kept import given
 from tracekit.canonical import encode

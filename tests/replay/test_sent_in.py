@@ -10,7 +10,7 @@ import pytest
 
 import tracekit
 from replay import diff_runs, replay_run
-from replay.comparing.content import identical
+from replay.diff.content import identical
 from tracekit.assembly import trajectory_digest
 from tracekit.store import open_store
 
