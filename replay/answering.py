@@ -5,8 +5,8 @@ A tape answers (``replay.tape_answers``), and so does a case (``replay.caserun``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from replay.isolation import Exit
@@ -140,3 +140,10 @@ class Answered:
     arguments: JsonValue
     effect: str
     answer: Answer
+
+
+def asked_more(answered: Sequence[Answered], message: Mapping[str, Any]) -> list[Answered]:
+    """What a ``halt`` asks of a call that was answered: one call more, which no record holds."""
+    of = message.get("asks_of")
+    more = Answer("stop", None, explanation=str(message["halt"]))
+    return [replace(step, answer=more) for step in answered if step.span_id == of]

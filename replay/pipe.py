@@ -264,9 +264,9 @@ class PipeAnswerer:
         except CannotBreak as error:
             self.halt(f"the fault {fault} cannot be put in: {error}")
 
-    def halt(self, reason: str) -> NoReturn:
-        """Have the replay ended, for this reason."""
-        self._channel.ask({"halt": reason})
+    def halt(self, reason: str, *, asks_of: str | None = None) -> NoReturn:
+        """Have the replay ended, for this reason; ``asks_of`` is that of ``guard.read_on``."""
+        self._channel.ask({"halt": reason, **({} if asks_of is None else {"asks_of": asks_of})})
         raise NotRecorded(reason)  # where the parent answers all the same
 
 

@@ -27,6 +27,7 @@ from replay.answering import (
     Span,
     Stopped,
     Turn,
+    asked_more,
 )
 from replay.around import Surroundings
 from replay.cancelled import OUTWAITED, was_cancelled
@@ -142,8 +143,7 @@ class Session:
         if "outwaited" in message:
             return self._outwaited(str(message["outwaited"]))
         if "tag" in message:
-            kind, secret = message["tag"]
-            return {"tag": self._scribe.redactor.tagger.tag(str(kind), str(secret))}
+            return {"tag": self._scribe.redactor.tagger.tag(*map(str, message["tag"]))}
         if "finding" in message:
             self._findings.append({**message["finding"], "after": len(self._answered)})
         if "proposed" in message:
@@ -151,6 +151,7 @@ class Session:
             self._compare.pop(str(message["proposed"]))(told)
             return {}
         if "halt" in message:
+            self._answered += asked_more(self._answered, message)
             raise Stopped(str(message["halt"]))
         return None
 
@@ -316,8 +317,8 @@ class Session:
             return
         error = (ended.result or {}).get("error")
         if error or ended.kind != "done":
-            text = error["message"] if error else ended.detail
-            kind = error["type"] if error else ended.kind
+            told = error or {"type": ended.kind, "message": ended.detail}
+            kind, text = told["type"], told["message"]
             failed = Observation(is_error=True, error_type=kind, error_message=text)
             self._scribe.end(RunEnded, self._scribe.root or "", parent=None, observation=failed)
 
@@ -334,8 +335,7 @@ class Session:
         results = self._act(decision, spoken, number)
         locked = self._answerer.next_history(decision, number)
         if locked is not None:
-            append: list[JsonValue] = locked
-            more = bool(locked)
+            append, more = locked, bool(locked)
             for message in locked:
                 if isinstance(message, dict) and message["role"] == "user":
                     self._note_turn(message["content"])

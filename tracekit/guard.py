@@ -139,15 +139,19 @@ def decide(question: Question) -> Outcome:
     return EXECUTE
 
 
-def read_on(reason: str = NOTHING_MORE) -> NoReturn:
+def read_on(reason: str = NOTHING_MORE, *, asks_of: str | None = None) -> NoReturn:
     """End the replay: a reader goes on as the recorded one did not, and nobody knows the rest.
+
+    Args:
+        reason: Why it ends.
+        asks_of: Span of the call of which this asks what the record certainly does not hold.
 
     Raises:
         NotRecorded: nothing answers that could end it.
     """
     halt = getattr(_installed, "halt", None)
     if halt is not None:
-        halt(reason)
+        halt(reason, asks_of=asks_of)
     raise NotRecorded(reason)
 
 

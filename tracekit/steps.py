@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tracekit import carrying, configuration, guard
-from tracekit.canonical import Encoded, JsonValue, digest, encode, text_of
+from tracekit.canonical import Encoded, JsonValue, canonical_text, digest, encode, text_of
 from tracekit.canonical.classes import name_class
 from tracekit.contract import Contract
 from tracekit.errors import CallRefused
@@ -38,7 +38,7 @@ from tracekit.interruption import Suppressed, pass_on
 from tracekit.recorder import Kind, Operation, Recorder, active
 from tracekit.redact import Scope, inside_a_rule
 from tracekit.sink import stands
-from tracekit.trajectory import GAVE_UP
+from tracekit.trajectory import GAVE_UP, Observation
 
 FACTS: dict[Kind, tuple[type[Fact], type[Fact]]] = {
     "run": (RunBegun, RunEnded),
@@ -132,24 +132,43 @@ class Step:
     def compare_sent(self, recorded: object, position: int, value: object) -> None:
         """End the replay where behind item ``position`` something else was sent; None is nothing.
 
+        A `GeneratorExit` is a reader who goes away there. Where the record certainly holds nothing
+        of it, it is one call more of the tool, and a finding where that writes.
+
         Raises:
             NotRecorded: what was sent is not what the record of the stream holds.
         """
-        kept = [key for key in getattr(recorded, "sent", ()) if key.startswith(f"{position}:")]
-        asked = [] if value is None else [self._sent_key(position, value)]
-        if asked == kept and not any(key.endswith(_NOT_KEPT) for key in asked):
+        known: Sequence[str] = getattr(recorded, "sent", ())
+        leaves = isinstance(value, GeneratorExit)
+        kept = next((key for key in known if key.startswith(f"{position}:")), "nothing")
+        asked = "nothing" if value is None or leaves else self._sent_key(position, value)
+        certain = not (asked.endswith(_NOT_KEPT) or kept.endswith(_NOT_KEPT))
+        if asked == kept and certain:
             return
-        told = _SENT_OTHERWISE if kept else _SENT_UNKNOWN
+        told = _SENT_OTHERWISE if known else _SENT_UNKNOWN
         where = f"{self.operation.actor}: behind item {position}"
-        recorded_key, asked_key = (" ".join(keys) or "nothing" for keys in (kept, asked))
-        guard.read_on(f"{where} {told}: recorded {recorded_key}, asked {asked_key}")
+        recorded_told, asked_told = (key.removeprefix(f"{position}:") for key in (kept, asked))
+        reason = f"{where} {told}: recorded {recorded_told}, asked {asked_told}"
+        # The text of an error may hold what is made anew each time.
+        alike = (
+            isinstance(value, BaseException) and kept.partition(" ")[0] == asked.partition(" ")[0]
+        )
+        asks = certain and bool(known) and not leaves and not alike
+        guard.read_on(reason, asks_of=self.operation.span_id if asks else None)
 
     def _sent_key(self, position: int, value: object) -> str:
+        """What was sent in: a number as it is, all else as a digest, of an error with its class."""
         kept = encode(value)
         scope = Scope()
         found = self.recorder.redactor.redact({"argument": {"sent": kept.value}}, scope=scope)
         if scope.known or found.failure is not None or not kept.replayable:
             return f"{position}:{_NOT_KEPT}"
+        if isinstance(kept.value, bool | int | float) and not kept.types:
+            return f"{position}:{canonical_text(kept.value)}"
+        if isinstance(value, BaseException):
+            name = _error_name(value)
+            thrown = Observation(found.value, is_error=True, error_type=name)
+            return f"{position}:{name} {digest(thrown.digest_form)}"
         return f"{position}:{digest([found.value, dict(kept.types)])}"
 
     def end(self, value: object) -> None:

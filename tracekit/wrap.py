@@ -271,9 +271,9 @@ def _played(step: Step, recorded: Iterable[Any]) -> Generator[Any, Any, Any]:
     for position, item in enumerate(items, 1):
         try:
             sent = yield item
-        except GeneratorExit:
+        except GeneratorExit as leaving:
             if known:  # the recorded reader may have sent something here
-                step.compare_sent(recorded, position, None)
+                step.compare_sent(recorded, position, leaving)
             raise
         except BaseException as thrown:
             if not _raised_as(last, thrown):

@@ -77,15 +77,15 @@ def _async(*given: object) -> Agent:
     ("recorded", "asked", "verdict"),
     [
         ((10, 20), (10, 20), "pass"),
-        ((10, 20), (10, 999), "inconclusive"),
-        ((10, 20), (20, 10), "inconclusive"),
-        ((10, 20), (10, None), "inconclusive"),
+        ((10, 20), (10, 999), "fail"),
+        ((10, 20), (20, 10), "fail"),
+        ((10, 20), (10, None), "fail"),
         ((10, 20), (10,), "inconclusive"),
         ((None, None), (None, 10), "inconclusive"),
         ((None, None), (None, None), "pass"),
         ((ValueError("x"),), (ValueError("x"),), "pass"),
         ((ValueError("x"),), (ValueError("y"),), "inconclusive"),
-        ((ValueError("x"),), (10,), "inconclusive"),
+        ((ValueError("x"),), (10,), "fail"),
     ],
 )
 def test_only_what_was_sent_in_passes(
@@ -155,3 +155,47 @@ def test_what_was_sent_in_is_part_of_what_a_run_is_known_by(
     assert trajectory_digest(one) != trajectory_digest(other)
     assert identical(one, same)
     assert not identical(one, other)
+
+
+def _recorded(agent: Agent, path: Path) -> Path:
+    tracekit.configure(store=path / "store")
+    with tracekit.run(run_id="seen"):
+        asyncio.run(agent("x"))
+    tracekit.configure(store=path / "elsewhere")
+    return path / "store"
+
+
+def test_another_value_sent_into_a_write_is_a_write_refused_told_in_texts(tmp_path: Path) -> None:
+    store = _recorded(_sync(10, 20), tmp_path)
+
+    found = replay_run("seen", planner=_sync(10, 999), store=store)
+
+    (finding,) = found.findings
+    assert finding.kind == "write refused"
+    assert "session: behind item 2 something else was sent in" in finding.text
+    assert "recorded 20, asked 999" in finding.text
+
+
+def test_another_value_sent_into_a_read_is_no_finding(tmp_path: Path) -> None:
+    def asking(*given: int) -> Agent:
+        @tracekit.tool(effect="read")
+        def look(account: str) -> Generator[str, int | None, None]:
+            while True:
+                yield "ok"
+
+        @tracekit.agent
+        async def agent(word: str) -> str:
+            looking = look("bob")
+            next(looking)
+            for one in given:
+                looking.send(one)
+            looking.close()
+            return "done"
+
+        return agent
+
+    store = _recorded(asking(10), tmp_path)
+
+    found = replay_run("seen", planner=asking(999), store=store)
+
+    assert (found.verdict.kind, found.findings) == ("inconclusive", ())
