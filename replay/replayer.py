@@ -29,6 +29,7 @@ from replay.models import make_model
 from replay.options import ReplayOptions
 from replay.placing import importable, importable_name, isolate, name_of
 from replay.prefix import check_start, history_before, write_prefix
+from replay.recording import RECORDING, digests_of
 from replay.result import Finding, LockedDecision, ReplayResult, SelfTest
 from replay.scribe import Scribe
 from replay.selftest import put_to_test
@@ -321,6 +322,7 @@ class Replayer:
         shares: dict[str, int] = dict(Counter(rungs))
         prompts: dict[str, int] = {str(k): n for k, n in player.prompt_shares().items()}
         fidelity: dict[str, JsonValue] = {"calls": dict(shares), "prompts": dict(prompts)}
+        fidelity[RECORDING] = digests_of(recorded)
         scribe.finish(verdict=str(verdict), fidelity=fidelity)
         return ReplayResult(
             run_id=scribe.run_id,

@@ -46,7 +46,7 @@ def _states(run: Trajectory) -> list[JsonValue]:
 def _content(run: Trajectory) -> list[JsonValue]:
     said: list[JsonValue] = [[one.role, one.content, one.before_decision] for one in run.messages]
     done: list[JsonValue] = [
-        [decision.message, decision.final, [_of_call(call) for call in decision.calls]]
+        [decision.message, decision.final, [of_call(call) for call in decision.calls]]
         for decision in run.decisions
     ]
     return [_came_back(run.input), _came_back(run.answer), run.status, said, done]
@@ -56,7 +56,8 @@ def _came_back(seen: Observation) -> list[JsonValue]:
     return [seen.digest_form, dict(seen.types)]
 
 
-def _of_call(call: Call) -> JsonValue:
+def of_call(call: Call) -> JsonValue:
+    """Give all of one call that a comparison looks at."""
     return [
         call.tool, call.arguments, dict(call.argument_types), call.effect,
         *_came_back(call.observation), call.observation.is_error,

@@ -26,6 +26,7 @@ from replay.many.reading import (
     Listed,
     called_in,
     done_before,
+    is_of,
     kept_of,
     named,
     select,
@@ -72,7 +73,7 @@ def replay_many(
         options: How.
         jobs: Worker processes; default one a core. Twice as many runs are under way at a time.
         resume: Leave out runs that have a finished replay of the same planner, of the same code and
-            options, and tell what that came to.
+            options, and tell what that came to; not where the run was recorded anew since.
         executor: Where to replay, instead of processes on this machine. It is sent
             ``replay.many.do_work`` and picklable values, and it is not shut down.
         progress: Called after each run, in this thread.
@@ -219,7 +220,7 @@ class _Bulk:
             replayed = None if row is None else next(found)[1]
             if isinstance(recorded, RunOutcome):
                 yield recorded
-            elif row is None or isinstance(replayed, RunOutcome | None):
+            elif row is None or isinstance(replayed, RunOutcome | None) or not is_of(row, recorded):
                 yield Work(self.target, self.options, recorded, others=self._others)
             else:
                 yield Work(self.target, self.options, recorded, kept_of(row, replayed))

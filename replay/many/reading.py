@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from replay.many.outcome import RunOutcome, not_replayed
 from replay.many.work import Kept, reasons_of, shares_of
+from replay.recording import digests_of, told_by
 from replay.result import VerdictKind
 from tracekit.canonical import parse_json
 from tracekit.errors import TracekitError
@@ -105,6 +106,12 @@ def done_before(
             if _kind(earlier.verdict) is not None:
                 found[run_id] = earlier
     return found
+
+
+def is_of(earlier: Earlier, recorded: Trajectory) -> bool:
+    """Whether what was replayed is what stands under the id today; older replays do not say."""
+    fidelity = parse_json(earlier.fidelity) if earlier.fidelity is not None else None
+    return told_by(fidelity) == digests_of(recorded)
 
 
 def kept_of(earlier: Earlier, replayed: Trajectory) -> Kept:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import tracekit
 from tests.store.made import run
 from tracekit.store import Batch, RunQuery, Store, open_store
+from tracekit.store.finding import named_blobs
 
 SHOP = """
 import os
@@ -100,6 +102,18 @@ def add_unreplayable(store: Store) -> str:
     made = run("without-input", start=1)
     store.append(Batch(made.events, made.blobs))
     return "without-input"
+
+
+def recorded_anew(store: Store, folder: Path, run_id: str, like: str) -> Store:
+    """Copy a store, but under ``run_id`` stands what another run did."""
+    events, blobs = [], []
+    for row in store.runs(RunQuery()):
+        rows = store.events(like if row.run_id == run_id else row.run_id)
+        events += [replace(one, run_id=row.run_id) for one in rows]
+        blobs += store.blobs(named_blobs(rows)).values()
+    made = open_store(folder, create=True)
+    made.append(Batch(tuple(events), tuple({one.digest: one for one in blobs}.values())))
+    return made
 
 
 def replays(store: Store) -> list[str]:

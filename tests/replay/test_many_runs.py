@@ -20,7 +20,7 @@ from replay.isolation import Limits, kernel_available
 from replay.many import ManyResult, RunOutcome, Work, WorkerLost, Workers, do_work
 from replay.many.reading import Listed, select
 from replay.many.workers import Here
-from tests.replay.many_kit import SHOP, add_unreplayable, make_shop, replays
+from tests.replay.many_kit import SHOP, add_unreplayable, make_shop, recorded_anew, replays
 from tracekit.errors import PlannerNotFound, UsageError
 from tracekit.events import RunRow
 from tracekit.store import RunQuery, Store, open_store
@@ -166,6 +166,18 @@ def test_a_replay_of_another_question_is_not_taken_for_this_one(shop: Store) -> 
     assert [len(other.outcomes) for other in others] == [RUNS] * 4
     assert len(replays(shop)) == 5 * RUNS
     assert all(outcome.kept for outcome in replay(shop, resume=True).outcomes)
+
+
+def test_a_run_that_was_recorded_anew_under_its_id_is_replayed_anew(shop: Store) -> None:
+    one, two = _ids(shop, 0, 1)
+    replay(shop, "moody", runs=[one, two])
+
+    anew = recorded_anew(shop, shop.path.parent / "anew", one, like=two)
+    again = replay(anew, "moody", runs=[one, two], resume=True)
+    told = {o.run_id: (o.verdict, o.kept) for o in again.outcomes}
+    assert told == {one: ("fail", False), two: ("fail", True)}
+    later = replay(anew, "moody", runs=[one, two], resume=True)
+    assert all(outcome.kept for outcome in later.outcomes)
 
 
 def test_a_killed_worker_loses_its_own_run_which_is_told_and_resumed(shop: Store) -> None:
