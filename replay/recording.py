@@ -12,7 +12,7 @@ from tracekit.trajectory import Trajectory
 
 RECORDING = "recording"
 """Name of the two digests in what a replay says of itself, its ``fidelity``."""
-_SHORT = 16
+_SHORT = 12
 """So many signs of a digest stand in a file that people read."""
 
 

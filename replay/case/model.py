@@ -56,6 +56,8 @@ class Source(Part):
 
     run: str | None = None
     """The run that it was distilled from."""
+    digest: str | None = Field(default=None, pattern=r"^[0-9a-f]{12}$")
+    """What that run did; another run that came to have its id is not what the case was made of."""
     planner: Target | None = None
     """The planner that fails it."""
     versions: dict[str, str] = Field(default_factory=dict)

@@ -10,6 +10,7 @@ from replay.case.schema import same
 from replay.declared import Declared, relevant, shape_of
 from replay.diff.arguments import came_back
 from replay.distill.draft import Draft, draft_of
+from replay.recording import short_digest
 from replay.replayer import importable
 from tracekit.errors import DistillError
 from tracekit.redact import Redactor
@@ -91,6 +92,7 @@ def source_of(record: Trajectory, case: Case, *, planner: str | None, declared: 
     declares = any(contract.parameters is not None for contract in contracts.values())
     return Source(
         run=record.run_id,
+        digest=short_digest(record),
         planner=planner,
         versions=relevant(record.versions),
         tools=known if declares else {},  # of imported runs no code declares the tools

@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from replay.metrics.attempts import Attempts
 from replay.metrics.definitions import DEFINITIONS, Definition
-from replay.metrics.gold import Gold, cases_as_gold, gold_of_case, gold_of_run, references
+from replay.metrics.gold import (
+    Gold,
+    cases_as_gold,
+    gold_of_case,
+    gold_of_run,
+    is_source,
+    references,
+)
 from replay.metrics.measuring import measure, measure_many, sum_runs
 from replay.metrics.model import Bucket, Count, Measure, MeasuredRun, RunMeasures, Usage
 from replay.metrics.reading import read_measured
@@ -31,6 +38,7 @@ __all__ = [
     "cases_as_gold",
     "gold_of_case",
     "gold_of_run",
+    "is_source",
     "measure",
     "measure_many",
     "read_measured",

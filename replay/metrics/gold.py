@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from replay.case import Case
 from replay.case.expected import patterns
 from replay.case.schema import same
 from replay.diff.arguments import came_back
+from replay.recording import short_digest, short_digest_replayed
 from tracekit.canonical import JsonValue
 from tracekit.events import Effect
 from tracekit.quantities import as_number
@@ -132,17 +134,40 @@ def cases_as_gold(cases: Iterable[tuple[Case, Trajectory | None]]) -> GoldFor:
         cases: Each with the run that it was made of, where that is there. Of several that fit a
             run equally, the first is its gold.
     """
-    golds = [(case.source.run if case.source else None, s, gold_of_case(case)) for case, s in cases]
+    golds = [
+        (case, run if run is not None and is_source(run, case) else None, gold_of_case(case))
+        for case, run in cases
+    ]
 
     def find(run: Trajectory) -> Gold | None:
-        for mine in (run.run_id, run.replay_of):
-            for made_of, _, gold in golds:
-                if made_of is not None and made_of == mine:
-                    return gold
-        fitting = (g for _, s, g in golds if s and _same_task(s, run) and attack(s) == attack(run))
-        return next(fitting, None)
+        own = (g for case, _, g in golds if is_source(run, case))
+        replayed = (g for case, s, g in golds if _replays_source(run, case, s))
+        alike = (g for _, s, g in golds if s and _same_task(s, run) and attack(s) == attack(run))
+        return next(chain(own, replayed, alike), None)
 
     return find
+
+
+def is_source(run: Trajectory, case: Case) -> bool:
+    """Whether ``case`` was made of ``run``: of its id, and of what it did where the case says."""
+    source = case.source
+    if source is None or source.run is None or source.run != run.run_id:
+        return False
+    return source.digest in (None, short_digest(run))
+
+
+def _replays_source(replay: Trajectory, case: Case, made_of: Trajectory | None) -> bool:
+    """Whether ``replay`` is one of what ``case`` was made of.
+
+    A replay that does not say what it replayed is taken for one of the run that is there.
+    """
+    source = case.source
+    if source is None or source.run is None or source.run != replay.replay_of:
+        return False
+    if source.digest is None:
+        return True
+    replayed = short_digest_replayed(replay)
+    return made_of is not None if replayed is None else replayed == source.digest
 
 
 def _same_task(reference: Trajectory, run: Trajectory) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from replay.metrics.schema import MetricsForm, json_schema
+from replay.recording import short_digest
 from tests.store.made import run
 from tracekit.canonical import json_text
 from tracekit.cli import main
@@ -108,6 +109,24 @@ def test_runs_are_measured_against_the_case_in_a_folder_that_is_theirs(
     (tmp_path / "a.case.yaml").write_text(made_of(f"{FILE}.task-12.trial-1", "replayed"), "utf-8")
     replayed = metrics(store, "replays", "--gold", str(tmp_path), "--json")
     assert json.loads(replayed.stdout)["metrics"]["tool_recall"]["n"] == 1
+
+
+@pytest.mark.parametrize("arguments", [(), ("replays",)])
+def test_another_run_under_the_id_of_a_case_gets_no_gold_of_it(
+    store: Store, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    made_of = f"{FILE}.task-12.trial-1"
+    its_own = short_digest(store.trajectory(made_of))
+
+    def measured(did: str) -> tuple[int, bool]:
+        case = CASE + f"source: {{run: {made_of}, digest: {did!r}}}\n"
+        (tmp_path / "a.case.yaml").write_text(case, "utf-8")
+        told = metrics(store, *arguments, "--gold", str(tmp_path), "--json")
+        recall = json.loads(told.stdout)["metrics"]["tool_recall"]
+        return recall["n"], "it was made of another of that id" in told.stderr
+
+    assert measured(its_own) == (1, False)
+    assert measured("0123456789ab") == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ from replay.case import Source, parse_case, read_case
 from replay.caserun import CaseRunner
 from replay.caserun.lint import stale
 from replay.declared import Declared
+from replay.recording import short_digest
 from tests.distill.case_kit import INJECTION
+from tracekit.store import open_store
 
 AGENT = """
 import tracekit
@@ -68,6 +70,8 @@ def test_a_case_is_not_stale_for_the_code_that_it_was_made_of(folder: Path) -> N
     (path,) = (folder / "cases").glob("*.case.yaml")
     source = read_case(path).source
     assert source is not None
+    assert source.run is not None
+    assert source.digest == short_digest(open_store(folder / "traces").trajectory(source.run))
     assert source.versions == {"prompt": "v7"}
     assert list(source.tools) == ["look"]
     assert _lint(folder, AGENT, code=0) == []

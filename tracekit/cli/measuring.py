@@ -122,7 +122,7 @@ def read_gold(store: Store, given: tuple[str, ...]) -> AnyGold:
 def _gold_of_folder(store: Store, folder: str) -> AnyGold:
     """Read cases that say of which run they were made; the others fit no run and are told."""
     from replay.case import read_case
-    from replay.metrics import cases_as_gold
+    from replay.metrics import cases_as_gold, is_source
     from tracekit.cli.cases import case_files
 
     found: list[tuple[Case, Trajectory | None]] = []
@@ -132,9 +132,13 @@ def _gold_of_folder(store: Store, folder: str) -> AnyGold:
             tell_error(f"{path} is left out: it does not say of which run it was made")
             continue
         try:
-            found.append((case, store.trajectory(case.source.run)))
+            run = store.trajectory(case.source.run)
         except RunNotFound:  # its replays are known all the same
             found.append((case, None))
+            continue
+        if not is_source(run, case):
+            tell_error(f"{path} is no gold of run {run.run_id}: it was made of another of that id")
+        found.append((case, run))
     if not found:
         raise UsageError(
             f"no case in {folder} says of which run it was made: source.run",
