@@ -101,7 +101,7 @@ class Lingering:
 def describe_left(left: Sequence[str]) -> str:
     """Say what was still under way, in one sentence."""
     shown = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" if left[_NAMED:] else "")
-    return f"threads or tasks were still under way: {shown}"
+    return f"threads, tasks or generators were still under way: {shown}"
 
 
 def _is_idle(thread: threading.Thread) -> bool:

@@ -99,6 +99,7 @@ class PipeAnswerer:
         self._script = script
         self._conditions = conditions.current()
         self._told: set[str] = set()
+        self._sent_into: list[tuple[str, Stream]] = []
         self._near = getattr(channel, "near", False)
 
     @property
@@ -161,11 +162,14 @@ class PipeAnswerer:
                 value = self._given_out(question.operation.actor, answer)
                 if isinstance(value, Stream):
                     value.read_on = guard.read_on
+                    self._sent_into.append((question.operation.actor, value))
                 if answer.get("client") and "left" in answer:
                     value = guard.Part(value, answer["left"])
                 return guard.Served(value, fields)
             case "raise":
                 failed = _failed(_error(answer), fields, stream=question.stream)
+                if isinstance(failed, guard.Served):
+                    self._sent_into.append((question.operation.actor, failed.value))
                 if "patience_ns" in answer:
                     return self._withheld(failed, question, answer)
                 return failed
@@ -263,6 +267,14 @@ class PipeAnswerer:
             return inject(fault, outcome, request, stream=stream)
         except CannotBreak as error:
             self.halt(f"the fault {fault} cannot be put in: {error}")
+
+    def unsent(self) -> list[str]:
+        """Name the generators into which something was sent when recorded, and not now."""
+        rest = [(name, *s.unsent[0].split(":", 1)) for name, s in self._sent_into if s.unsent]
+        return [
+            f"generator {name}, behind item {place} nothing was sent in: recorded {sent}"
+            for name, place, sent in rest
+        ]
 
     def halt(self, reason: str, *, asks_of: str | None = None) -> NoReturn:
         """Have the replay ended, for this reason; ``asks_of`` is that of ``guard.read_on``."""

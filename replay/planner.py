@@ -203,9 +203,11 @@ def run_in_child(planner: object, request: Mapping[str, Any], channel: Channel) 
             conditions.install(before)
 
 
-def _with_rest(came: dict[str, Any], beside: Lingering) -> dict[str, Any]:
+def _with_rest(
+    came: dict[str, Any], beside: Lingering, answerer: PipeAnswerer | None = None
+) -> dict[str, Any]:
     """Wait for what the interpreter would wait for, and add what is still under way then."""
-    left = beside.wait()
+    left = [*beside.wait(), *(answerer.unsent() if answerer else ())]
     return {**came, "left": left} if left else came
 
 
@@ -327,21 +329,22 @@ def _running(
     )
     mints = {(kind, site, n): value for kind, site, n, value in request["mints"]}
     conditions.set_mint_source(lambda kind, site, n: mints.get((kind, site, n)))
-    with recording_to(own), guard.answering(PipeAnswerer(channel, sink, script)):
+    answerer = PipeAnswerer(channel, sink, script)
+    with recording_to(own), guard.answering(answerer):
         args, kwargs = arguments_of(planner, request["input"])
         try:
             encoded = encode(call_planner(planner, args, kwargs, beside))
         except (ReplayInProgress, UsageError, MemoryError):
             raise
         except _ENDINGS as error:
-            return _with_rest({"error": _described(error)}, beside)
+            return _with_rest({"error": _described(error)}, beside, answerer)
         came = {
             # Else it would be too large to be sent; the record of the replay has it, or its digest.
             "answer": None if holds_long_text(encoded.value) else encoded.value,
             "types": dict(encoded.types),
             "replayable": encoded.replayable,
         }
-        return _with_rest(came, beside)
+        return _with_rest(came, beside, answerer)
 
 
 def _described(error: BaseException) -> dict[str, Any]:

@@ -144,6 +144,8 @@ class Step:
         asked = "nothing" if value is None or leaves else self._sent_key(position, value)
         certain = not (asked.endswith(_NOT_KEPT) or kept.endswith(_NOT_KEPT))
         if asked == kept and certain:
+            if kept in known:
+                recorded.unsent.remove(kept)  # type: ignore[attr-defined]  # of a stream
             return
         told = _SENT_OTHERWISE if known else _SENT_UNKNOWN
         where = f"{self.operation.actor}: behind item {position}"
@@ -153,7 +155,11 @@ class Step:
         alike = (
             isinstance(value, BaseException) and kept.partition(" ")[0] == asked.partition(" ")[0]
         )
-        asks = certain and bool(known) and not leaves and not alike
+        asks = certain and bool(known) and not alike
+        if leaves:  # it may be a finaliser that closes it: the replay ends at the next question
+            with Suppressed(Exception):
+                guard.read_on(reason)
+            return
         guard.read_on(reason, asks_of=self.operation.span_id if asks else None)
 
     def _sent_key(self, position: int, value: object) -> str:

@@ -294,7 +294,9 @@ def _begun(recorded: Iterable[Any]) -> Iterable[Any]:
     withheld = isinstance(recorded, Stream) and recorded.withheld is not None
     if not withheld:
         return recorded
-    return Stream(recorded[:-1], "over", recorded.sent)  # type: ignore[index,attr-defined]  # a stream
+    begun = Stream(recorded[:-1], "over", recorded.sent)  # type: ignore[index,attr-defined]  # a stream
+    begun.unsent = recorded.unsent  # type: ignore[attr-defined]  # likewise
+    return begun
 
 
 class _AsyncPlaying:

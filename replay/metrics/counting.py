@@ -335,8 +335,9 @@ def _recovery(case: Measured) -> Counted:
 def _loops(case: Measured) -> Counted:
     seen: dict[str, set[int]] = {}
     for call in case.run.calls:
-        seen_as = call.observation.digest_form
-        same = canonical_text([call.tool, call.arguments, call.sent_in, seen_as])
+        same = canonical_text(
+            [call.tool, call.arguments, call.sent_in, call.observation.digest_form]
+        )
         seen.setdefault(same, set()).add(call.decision)
         if len(seen[same]) >= _IN_A_LOOP:
             return Count(1, 1)

@@ -401,7 +401,7 @@ def test_a_write_that_was_cancelled_and_now_is_left_behind_is_no_pass(
     recorded: Callable[..., Callable[..., ReplayResult]],
 ) -> None:
     verdict = recorded(remembers)(forgets).verdict
-    left = "threads or tasks were still under way: task slow_write"
+    left = "threads, tasks or generators were still under way: task slow_write"
     assert (verdict.kind, verdict.reasons) == ("inconclusive", (left,))
 
 

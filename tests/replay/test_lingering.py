@@ -184,7 +184,9 @@ def test_what_a_loop_had_still_to_do_is_told_and_proves_nothing(
     if left is None:
         assert result.verdict.kind == "pass"
         return
-    assert str(result.verdict) == (f"inconclusive: threads or tasks were still under way: {left}")
+    assert str(result.verdict) == (
+        f"inconclusive: threads, tasks or generators were still under way: {left}"
+    )
 
 
 def test_a_daemon_thread_with_code_of_the_planner_is_told(store: Path) -> None:
@@ -226,5 +228,5 @@ def test_a_thread_that_never_ends_is_waited_for_no_longer_than_is_allowed() -> N
 def test_many_that_are_left_are_counted() -> None:
     left = [f"task t{number}" for number in range(5)]
     assert describe_left(left) == (
-        "threads or tasks were still under way: task t0, task t1, task t2 and 2 more"
+        "threads, tasks or generators were still under way: task t0, task t1, task t2 and 2 more"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -159,7 +160,7 @@ def test_what_was_sent_in_is_part_of_what_a_run_is_known_by(
 
 def _recorded(agent: Agent, path: Path) -> Path:
     tracekit.configure(store=path / "store")
-    with tracekit.run(run_id="seen"):
+    with tracekit.run(run_id="seen"), suppress(ValueError):
         asyncio.run(agent("x"))
     tracekit.configure(store=path / "elsewhere")
     return path / "store"
@@ -199,3 +200,39 @@ def test_another_value_sent_into_a_read_is_no_finding(tmp_path: Path) -> None:
     found = replay_run("seen", planner=asking(999), store=store)
 
     assert (found.verdict.kind, found.findings) == ("inconclusive", ())
+
+
+@pytest.mark.parametrize("holds", [True, False], ids=["kept", "dropped"])
+@pytest.mark.parametrize("fails", [False, True], ids=["ends", "raises"])
+def test_a_reader_that_never_sends_what_was_recorded_is_told_at_the_end(
+    holds: bool, fails: bool, tmp_path: Path
+) -> None:
+    """The recorded one sent 10 and ended in the same way."""
+    kept: list[object] = []
+
+    @tracekit.agent
+    async def sending(word: str) -> list[str]:
+        paying = session("bob")
+        said = [next(paying), paying.send(10)]
+        paying.close()
+        if fails:
+            raise ValueError("no")
+        return said
+
+    @tracekit.agent
+    async def keeping(word: str) -> list[str]:
+        paying = session("bob")
+        if holds:
+            kept.append(paying)
+        said = [next(paying)]
+        if fails:
+            raise ValueError("no")
+        return said
+
+    store = _recorded(sending, tmp_path)
+
+    found = replay_run("seen", planner=keeping, store=store)
+
+    assert found.verdict.kind == "inconclusive"
+    assert "behind item 1" in found.verdict.reasons[0]
+    assert "recorded 10" in found.verdict.reasons[0]

@@ -57,7 +57,9 @@ class Stream(list[Any]):
         super().__init__(items)
         self.end = end
         self.sent = tuple(sent)
-        """Digests of what its reader sent or threw in, each behind the items before it: ``2:…``."""
+        """What its reader sent or threw in, each behind the items before it: ``2:…``."""
+        self.unsent = [*self.sent]
+        """What a reader of these items has not sent yet."""
         self.read_on: Callable[[], NoReturn] = _nothing_more
         """What happens to a reader who goes on where the recorded one went away."""
         self.withheld: Callable[[], Awaitable[NoReturn]] | None = None
