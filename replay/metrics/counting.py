@@ -335,14 +335,14 @@ def _recovery(case: Measured) -> Counted:
 def _loops(case: Measured) -> Counted:
     seen: dict[str, set[int]] = {}
     for call in case.run.calls:
-        same = canonical_text(
+        did = canonical_text(
             [call.tool, call.arguments, call.sent_in, call.observation.digest_form]
         )
-        seen.setdefault(same, set()).add(call.decision)
-        if len(seen[same]) >= _IN_A_LOOP:
+        seen.setdefault(did, set()).add(call.decision)
+        if len(seen[did]) >= _IN_A_LOOP:
             return Count(1, 1)
         if call.writes and not call.refused and not call.observation.is_error:
-            seen = {same: seen[same]}
+            seen = {did: seen[did]}
     return Count(0, 1)
 
 
