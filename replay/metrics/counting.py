@@ -335,14 +335,12 @@ def _recovery(case: Measured) -> Counted:
 def _loops(case: Measured) -> Counted:
     seen: dict[str, set[int]] = {}
     for call in case.run.calls:
-        did = canonical_text(
-            [call.tool, call.arguments, call.sent_in, call.observation.digest_form]
-        )
-        seen.setdefault(did, set()).add(call.decision)
-        if len(seen[did]) >= _IN_A_LOOP:
+        done = [call.tool, call.arguments, call.sent_in, call.observation.digest_form]
+        seen.setdefault(same := canonical_text(done), set()).add(call.decision)
+        if len(seen[same]) >= _IN_A_LOOP:
             return Count(1, 1)
         if call.writes and not call.refused and not call.observation.is_error:
-            seen = {did: seen[did]}
+            seen = {same: seen[same]}
     return Count(0, 1)
 
 
