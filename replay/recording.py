@@ -38,6 +38,15 @@ def short_digest_replayed(replay: Trajectory) -> str | None:
     return None if said is None else _shortened(str(said.get("content")))
 
 
+def may_replay(run: Trajectory, recorded: Trajectory) -> bool:
+    """Whether ``run`` is no replay of what stood under the id of ``recorded`` before it.
+
+    Of a run that is no replay, or does not say what it replayed, that is not known.
+    """
+    said = told_by(run.attributes.get("fidelity")) if run.replay_of == recorded.run_id else None
+    return said is None or said.get("content") == content_digest(recorded)
+
+
 def _shortened(name: str) -> str:
     return name.removeprefix("sha256:")[:_SHORT]
 

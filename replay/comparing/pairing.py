@@ -110,12 +110,16 @@ class _Table:
         self._all = tuple(self.baseline), tuple(self.candidate)
 
     def pair_replays(self) -> None:
-        """Pair replays with what they replay, the first replay of each."""
+        """Pair replays with what they replay, the first replay of each.
+
+        A run of another task than its replay was recorded anew under its id.
+        """
         left = {run.run_id: run for run in self.baseline}
         found = []
         for run in self.candidate:
-            if run.replay_of is not None and (of := left.pop(run.replay_of, None)) is not None:
-                found.append((of, run))
+            of = left.get(run.replay_of or "")
+            if of is not None and (None in (of.task, run.task) or of.task == run.task):
+                found.append((left.pop(of.run_id), run))
         self._take(found)
 
     def pair(self, our_key: _KeyOf, their_key: _KeyOf) -> None:

@@ -16,6 +16,7 @@ from replay.comparing.outcome import PairOutcome, not_compared, outcome_of
 from replay.diff import Comparison, diff
 from replay.diff.content import identical
 from replay.many.reading import Listed
+from replay.recording import may_replay
 from tracekit.errors import TracekitError
 from tracekit.store import Store, open_store
 from tracekit.store.several import WholeRun, read_runs
@@ -72,6 +73,8 @@ def _compare(pair: PairWork, runs: Mapping[str, WholeRun | TracekitError]) -> Pa
     assert isinstance(two, Trajectory)
     if identical(one, two):
         return PairOutcome(*names, "same", nearest=one.run_id)
+    if not may_replay(two, one):
+        return not_compared(*names, f"run {one.run_id} was recorded anew since; replay it again")
     known = [run for run in others if isinstance(run, Trajectory)]
     try:
         return outcome_of(pair.case, one.run_id, compare_nearest(two, [one, *known]))

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from replay.comparing import Selection, parse_selection
+from replay.recording import RECORDING, digests_of
 from tests.store.made import run, value
 from tracekit.events import Event
 from tracekit.store import Batch, Store, open_store
+from tracekit.trajectory import Trajectory
 
 
 def select(text: str) -> Selection:
@@ -26,6 +28,7 @@ def made(
     labels: dict[str, Any] | None = None,
     versions: dict[str, str] | None = None,
     replay_of: str | None = None,
+    replayed: Trajectory | None = None,
     arguments: Sequence[str] = ("a", "b"),
     **columns: Any,
 ) -> Batch:
@@ -33,6 +36,8 @@ def made(
     attributes: dict[str, Any] = {"tags": list(tags), "labels": labels, "versions": versions or {}}
     if replay_of is not None:
         attributes["replay_of"] = replay_of
+    if replayed is not None:
+        attributes["fidelity"] = {RECORDING: digests_of(replayed)}
     batch = run(run_id, calls=2, attributes=json.dumps(attributes), **columns)
     events, blobs = list(batch.events), list(batch.blobs)
     for number, text in enumerate(arguments, start=1):

@@ -175,6 +175,31 @@ def test_a_replay_belongs_to_what_it_replays() -> None:
     assert ids(found) == [("b", "x")]
 
 
+def test_no_replay_belongs_to_a_run_of_another_task_that_came_to_have_the_id() -> None:
+    found = pair_runs(
+        [Candidate("a", "T"), Candidate("b", "U")],
+        [Candidate("x", "T", replay_of="b"), Candidate("y", replay_of="b")],
+    )
+    assert ids(found) == [("a", "x"), ("b", "y")]
+
+
+def test_a_replay_of_what_stood_under_the_id_before_is_not_compared_with_what_stands_there(
+    tmp_path: Path,
+) -> None:
+    old, new = made("R", tags=["v6"]), made("R", tags=["v6"], arguments=("a", "z"))
+    before = kept(tmp_path / "before", old).trajectory("R")
+    replay = made("replay", tags=["v7"], replay_of="R", replayed=before, arguments=("a", "c"))
+    verdicts = []
+    for place, recorded in (("as-it-was", old), ("anew", new)):
+        store = kept(tmp_path / place, recorded, replay)
+        (pair,) = compare_many("R", "replay", store=store).outcomes
+        verdicts.append((pair.verdict, pair.reason))
+    assert verdicts == [
+        ("different", None),
+        ("not compared", "run R was recorded anew since; replay it again"),
+    ]
+
+
 def test_a_run_of_which_nothing_is_known_is_listed() -> None:
     found = pair_runs([Candidate("a")], [Candidate("b")])
     assert [one.reason for one in (*found.baseline_only, *found.candidate_only)] == [
