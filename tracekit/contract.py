@@ -146,14 +146,18 @@ class Contract(_Frozen):
 
 
 def key_at(arguments: JsonValue, place: str | None) -> str:
-    """Write the idempotency key that stands at ``place`` of arguments; nothing without one."""
+    """Write the idempotency key that stands at ``place`` of arguments; nothing without one.
+
+    An empty one is none: no tool can tell by it that it was asked before.
+    """
     if place is None:
         return ""
     try:
         key = jsontree.get(arguments, place)
     except PointerNotFound:
         return ""
-    return "" if key is None else canonical_text(key)
+    empty = key is None or key in ([], {}) or (isinstance(key, str) and not key.strip())
+    return "" if empty else canonical_text(key)
 
 
 def contract_of(

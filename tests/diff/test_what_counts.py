@@ -70,6 +70,8 @@ def test_a_second_payment_is_no_retry(together: bool) -> None:
         (("a", "b", "c"), ("x", "y", None), True),  # each a payment
         (("a", "a", "b", "b"), ("a", "a", "a", "b"), False),
         (("a", "a", "a"), ("a", "a", "b"), False),
+        (("", ""), ("a", "b"), True),  # an empty key is none
+        (("", ""), ("a", "a"), False),
     ],
 )
 def test_only_which_keys_are_equal_counts(

@@ -32,7 +32,7 @@ def payer(*payments: tuple[str, str], prefix: str = "") -> Planner:
             return {"calls": [{"tool": "bill.get", "arguments": {}}]}
         if done < len(payments):
             iban, key = payments[done]
-            wanted = {"iban": iban, "key": prefix + key}
+            wanted = {"iban": iban, "key": prefix + key if prefix else key}
             return {"calls": [{"tool": "bank.pay", "arguments": wanted}]}
         return {"answer": "paid"}
 
@@ -186,6 +186,17 @@ def test_a_second_payment_without_a_key_is_said_to_have_none() -> None:
     (found,) = seen(parse_case(CASE), forgetful).findings
     assert found.text.endswith("once more, without an idempotency key, which is forbidden")
     assert str(found.signature) == "forbidden tools bank.pay another key"
+
+
+@pytest.mark.parametrize("key", ["", " ", None])
+def test_an_empty_key_is_none(key: Any) -> None:
+    text = CASE.replace("no_repeat: 1", "call_limits: {bank.pay: 1}")
+    findings = seen(parse_case(text), payer(("A", key), ("A", key))).findings
+    assert [str(f.signature) for f in findings] == [
+        "forbidden tools bank.pay another key",
+        "call limits bank.pay",
+    ]
+    assert "once more, without an idempotency key" in findings[0].text
 
 
 def test_another_key_makes_no_other_call_of_one_that_failed() -> None:

@@ -39,6 +39,9 @@ def _pays(keys: str) -> list[Call]:
         ("12", "33", 1),
         ("112", "343", 3),
         ("112", "344", 2),
+        ("  ", "  ", 2),  # an empty key is none
+        ("  ", "12", 2),
+        ("11", "  ", 1),
     ],
 )
 def test_a_write_that_carries_a_key_again_answers_only_one_that_does_so_too(
