@@ -155,7 +155,7 @@ class Lock:
 
     def _expected(self, answer: Answer, asked: AskedCall) -> RecordedCall | None:
         """The call of the record in whose place this one stands: the next one of its tool."""
-        tool = recorded_tool(asked, self._player.tape, self._player.policies.maps)
+        tool = recorded_tool(asked.tool, self._player.tape, self._player.policies.maps)
         same = (c for c in self._player.unconsumed() if c.tool == tool)
         found = next(same, None)
         return None if found is None else self._player.tape.find(found.event_id)

@@ -31,12 +31,25 @@ class Spelling:
     """Why no recorded call is equal to it: two of its arguments have one name in the record."""
 
 
-def recorded_tool(asked: AskedCall, tape: Tape, maps: Sequence[ArgumentMap]) -> str:
-    """Return what the record calls the asked tool."""
-    for rename in maps:
-        if rename.new_tool == asked.tool and rename.old_tool in tape.by_tool:
-            return rename.old_tool
-    return asked.tool
+def recorded_tool(asked: str, tape: Tape, maps: Sequence[ArgumentMap]) -> str:
+    """Return what the record calls the asked tool; a name that no record has where it has none.
+
+    A name that maps claim, as an old or a new one, means itself only where a map says so.
+    """
+    olds = [rename.old_tool for rename in maps if rename.new_tool == asked]
+    if olds:
+        return next((old for old in olds if old in tape.by_tool), olds[0])
+    return f"{asked} (new)" if any(rename.old_tool == asked for rename in maps) else asked
+
+
+def why_mapped_away(asked: str, tape: Tape, maps: Sequence[ArgumentMap]) -> str:
+    """Say why a tool of a name that maps claim is none of which the record has a call."""
+    olds = ", ".join(dict.fromkeys(rename.old_tool for rename in maps if rename.new_tool == asked))
+    news = ", ".join(dict.fromkeys(rename.new_tool for rename in maps if rename.old_tool == asked))
+    both = f" (is it itself, too? --map {asked}={asked})" if asked in tape.by_tool else ""
+    if olds:
+        return f"--map makes it the recorded {olds}, of which the recording has no call{both}"
+    return f"--map makes the recorded {asked} {news}, so this one is new{both}"
 
 
 def renamed(
@@ -47,7 +60,7 @@ def renamed(
     declared: Contract | None = None,
 ) -> tuple[str, Arguments]:
     """Name a proposed call and its arguments as the record does; one that cannot be keeps its."""
-    old = recorded_tool(AskedCall(tool, arguments, "unknown"), tape, maps)
+    old = recorded_tool(tool, tape, maps)
     found = rename_arguments(arguments, moves_of(maps, old, tool), _defaults(declared))
     return tool if found.clash else old, found.arguments
 

@@ -92,7 +92,7 @@ class Player:
         """Set apart the arguments that stand where the record says whose a call is."""
         if asked.contract is None:
             return asked
-        tool = recorded_tool(asked, self.tape, self.policies.maps)
+        tool = recorded_tool(asked.tool, self.tape, self.policies.maps)
         recorded = self.tape.contracts.get(tool)
         compared = dict(asked.compared)
         arguments = set_apart(compared, asked.contract, recorded)
@@ -195,7 +195,7 @@ class Player:
             self._writes.add(f"new {self._answers} {asked.span_id}", asked.contract)
 
     def _known(self, asked: AskedCall) -> Effect | None:
-        return self.tape.effect(recorded_tool(asked, self.tape, self.policies.maps))
+        return self.tape.effect(recorded_tool(asked.tool, self.tape, self.policies.maps))
 
     def recount(self, was: Rung, now: Rung) -> None:
         """Count an answer on another rung: who was to make it could not."""

@@ -103,7 +103,7 @@ def ask(
     learner: Learner | None = None,
 ) -> Question:
     """Bind ``asked`` to the record."""
-    tool = recorded_tool(asked, tape, policies.maps)
+    tool = recorded_tool(asked.tool, tape, policies.maps)
     nature = nature_of(asked.effect, tape.effect(tool))
     contract = tape.contracts.get(tool)
     return Question(

@@ -41,7 +41,7 @@ def _respelt(call: Call, tape: Tape, maps: Sequence[ArgumentMap]) -> Call:
     asked = AskedCall(
         call.tool, given, call.effect, contract=call.contract, types=call.argument_types
     )
-    old = recorded_tool(asked, tape, maps)
+    old = recorded_tool(call.tool, tape, maps)
     moves = moves_of(maps, old, call.tool)
     if old == call.tool and not moves:
         return call

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replay.cancelled import OUTWAITED
+from replay.matching.binding import why_mapped_away
 from replay.matching.explain import describe, describe_missing_tool, find_nearest
 from replay.matching.library import Library
 from replay.matching.question import Question
@@ -50,7 +51,7 @@ def answer_unmatched(
         asked = question.arguments
         nearest = find_nearest(tape, question.tool, asked, library.taken, around=around)
     policy, refusal = _allowed(wanted, question, policies, tape, nearest)
-    said = why if why is not None else _why(tape, question, nearest)
+    said = why if why is not None else _why(tape, policies, question, nearest)
     like = tape.find(nearest.event_id) if nearest and policy == "nearest" else recorded
     return Answer(
         rung=policy,
@@ -96,8 +97,11 @@ def never_answered(answer: Answer, name: str) -> Answer:
     )
 
 
-def _why(tape: Tape, question: Question, nearest: Nearest | None) -> str:
+def _why(tape: Tape, policies: Policies, question: Question, nearest: Nearest | None) -> str:
     if nearest is None:
+        if question.tool != question.asked.tool:
+            away = why_mapped_away(question.asked.tool, tape, policies.maps)
+            return f"not in the recording; {away}"
         missing = describe_missing_tool(tape, question.tool, question.first.key)
         return f"not in the recording; {missing}"
     like = tape.find(nearest.event_id)

@@ -48,6 +48,15 @@ def test_a_map_counts_for_the_replay_of_the_very_run_alone() -> None:
         assert {d.kind for d in other.divergences} == {"missing", "added"}
 
 
+def test_another_tool_that_has_the_name_now_is_not_the_recorded_one() -> None:
+    """Neither where it is a recorded one of another name, nor where it is new."""
+    same = call("pay", "write", "paid", to="B", **{"from": "A"})
+    for maps in (("pay=refund", "refund=pay"), ("pay=refund",)):
+        assert compared(replace(same, tool="refund"), maps=maps).same
+        found = compared(same, maps=maps)
+        assert {d.kind for d in found.divergences} == {"missing", "added"}
+
+
 def test_another_value_is_told_as_that_of_the_recorded_argument() -> None:
     [changed] = compared(paid(dest="MALLORY", to="A")).divergences
     assert (changed.kind, changed.harm) == ("changed_arguments", Harm.WRITE)

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from replay.matching import Answer, parse_map
+from replay.matching.values import Unmatched
 from replay.proposals import compare_decisions
 from replay.result import LockedBy
 from replay.tape import Tape
-from tests.replay.tape_kit import asked, call, contract, player, record
+from tests.replay.tape_kit import asked, call, contract, player, record, value
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract, Parameter
+from tracekit.events import Effect
 
 SWAP = ("pay:/a=pay:/b", "pay:/b=pay:/a")
 
@@ -59,8 +61,8 @@ def test_an_argument_that_stands_under_the_recorded_name_already_makes_another_c
         "payout: --map makes /dest the recorded /to, and the call has another /to as well: "
         "no recorded call is equal to both"
     )
-    for value in ("B", "MALLORY"):
-        assert answered(("pay:/to=payout:/dest",), {"dest": "B", "to": value}, to=value).rung == (
+    for told in ("B", "MALLORY"):
+        assert answered(("pay:/to=payout:/dest",), {"dest": "B", "to": told}, to=told).rung == (
             "error"
         )
 
@@ -156,3 +158,61 @@ def test_a_proposal_that_gives_an_argument_twice_is_no_recorded_one() -> None:
     assert change(kept, dest="B", to="MALLORY") == "other tool"
     assert change(dest="B", to="MALLORY") == "other tool"
     assert change(dest="MALLORY", to="B") == "other tool"
+
+
+SWAPPED_TOOLS = ("pay=refund", "refund=pay")
+
+
+@pytest.mark.parametrize("policy", ["error", "nearest"])
+@pytest.mark.parametrize("effect", ["read", "write"])
+@pytest.mark.parametrize(
+    ("maps", "recorded", "tool", "served"),
+    [
+        (SWAPPED_TOOLS, "pay", "refund", "pay"),
+        (SWAPPED_TOOLS, "pay", "pay", None),  # it is the refund of then
+        (SWAPPED_TOOLS, "pay refund", "pay", "refund"),
+        (SWAPPED_TOOLS[:1], "pay", "refund", "pay"),
+        (SWAPPED_TOOLS[:1], "pay", "pay", None),  # it is another tool
+        (SWAPPED_TOOLS[:1], "refund", "refund", None),
+        (("pay:/a=refund:/a",), "pay", "pay", None),
+        (("pay=refund", "refund=charge"), "pay", "charge", None),
+        (("pay=refund", "refund=charge"), "refund", "refund", None),
+        (("pay=refund", "refund=charge"), "pay", "refund", "pay"),
+        (("pay=refund", "pay=pay"), "pay", "pay", "pay"),  # the user says that it is both
+        (("pay=refund", "pay=pay"), "pay", "refund", "pay"),
+        (("pay=refund", "refund=refund"), "refund", "refund", "refund"),
+        (("pay:/b=pay:/c",), "pay", "pay", "pay"),
+    ],
+)
+def test_a_name_that_maps_claim_never_means_itself(
+    maps: tuple[str, ...],
+    recorded: str,
+    tool: str,
+    served: str | None,
+    effect: Effect,
+    policy: Unmatched,
+) -> None:
+    then = record(*(call(name, effect, name, a=1) for name in recorded.split()))
+    unmatched = {tool: policy} if effect == "read" else {}
+    replay = player(then, maps=tuple(map(parse_map, maps)), unmatched=unmatched)
+    found = replay.call(asked(tool, effect, a=1))
+    assert found.recorded == (None if served is None else found.recorded)
+    if served is None:
+        assert (found.rung, found.tainted) == ("error", True)
+        assert f"{tool}: not in the recording; --map makes " in found.explanation
+    else:
+        assert (found.rung in ("exact", "normalised"), value(found)) == (True, served)
+
+
+def test_who_maps_a_name_away_is_told_how_it_may_mean_both() -> None:
+    then = record(call("pay", "write", "paid", a=1))
+    told = [
+        player(then, maps=tuple(map(parse_map, maps))).call(asked("pay", "write", a=1)).explanation
+        for maps in (SWAPPED_TOOLS, SWAPPED_TOOLS[:1])
+    ]
+    assert told == [
+        "pay: not in the recording; --map makes it the recorded refund, of which the recording has "
+        "no call (is it itself, too? --map pay=pay)",
+        "pay: not in the recording; --map makes the recorded pay refund, so this one is new "
+        "(is it itself, too? --map pay=pay)",
+    ]

@@ -37,7 +37,7 @@ def test_one_that_lacks_an_argument_is_still_refused_as_its_tool_would_refuse_it
     ("proposed", "change"),
     [
         (decision("find", query="a"), "same"),
-        (decision("look", what="a"), "same"),
+        (decision("look", what="a"), "other tool"),  # what has the name now is not what had it
         (decision("find", query="b"), "changed arguments"),
         (decision("seek", query="a"), "other tool"),
         ("done", "other answer"),
