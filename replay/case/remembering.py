@@ -1,7 +1,8 @@
 """What redaction took of one run of a planner, kept in memory until that run is judged.
 
 A pattern says nothing of a value that is a placeholder now. What the planner said is therefore put
-together again, and the check asked about both: where it says two things, neither counts.
+together again, and the check asked about both: where it says two things, neither counts. A number
+that was written in several ways is put together in each of them.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from tracekit.redact import (
     Tagger,
     find_placeholders,
     key_path,
+    placeholder_kind,
     load_key,
 )
-from tracekit.redact.placeholders import make_placeholder
+from tracekit.redact.placeholders import make_placeholder, unspelt
 
 _GAPS = re.compile(r"[\s-]")
 
@@ -37,7 +39,7 @@ class RememberingTagger:
         self._keyed = keyed
         self._numbers: dict[tuple[str, str], int] = {}
         self._counts: Counter[str] = Counter()
-        self._taken: dict[str, str] = {}
+        self._taken: dict[str, list[str]] = {}
 
     @classmethod
     def of_user(cls) -> Self:
@@ -53,9 +55,12 @@ class RememberingTagger:
     def tag(self, kind: str, secret: str) -> str:
         """Return the tag of ``secret``."""
         tag = self._number(kind, secret) if self._keyed is None else self._keyed.tag(kind, secret)
-        self._taken[_bare(make_placeholder(kind, tag, secret))] = secret
+        taken = self._taken.setdefault(_bare(make_placeholder(kind, tag, secret)), [])
+        if secret not in taken:
+            taken.append(secret)
         return tag
 
+        secret = unspelt(kind, secret)
     def _number(self, kind: str, secret: str) -> str:
         if (kind, secret) not in self._numbers:
             self._numbers[kind, secret] = self._counts[kind]
@@ -67,24 +72,33 @@ class RememberingTagger:
         """Forget what was taken so far."""
         self._taken.clear()
 
-    def as_said(self, value: JsonValue) -> JsonValue:
-        """Return a value with what was taken in its place."""
+    @property
+    def spellings(self) -> int:
+        """In how many ways what was taken was written, at most; 1 where nothing was."""
+        return max(map(len, self._taken.values()), default=1)
+
+    def as_said(self, value: JsonValue, spelling: int = 0) -> JsonValue:
+        """Return a value with what was taken in its place, in one of the ways it was written."""
         if isinstance(value, dict):
-            return {self._text(name): self.as_said(item) for name, item in value.items()}
+            return {
+                self._text(name, spelling): self.as_said(item, spelling)
+                for name, item in value.items()
+            }
         if isinstance(value, list):
-            return [self.as_said(item) for item in value]
+            return [self.as_said(item, spelling) for item in value]
         if isinstance(value, str):
-            return self._text(value)
+            return self._text(value, spelling)
         if isinstance(value, int) and not isinstance(value, bool) and str(value) in self._taken:
-            taken = self._taken[str(value)]
+            taken = unspelt(placeholder_kind(str(value)) or "", self._taken[str(value)][0])
             return int(taken) if taken.lstrip("-").isdecimal() else float(taken)
         return value
 
-    def _text(self, text: str) -> str:
+    def _text(self, text: str, spelling: int) -> str:
         for wall in reversed(find_placeholders(text)):
             taken = self._taken.get(_bare(text[wall.start : wall.end]))
             if taken is not None:
-                text = f"{text[: wall.start]}{self._text(taken)}{text[wall.end :]}"
+                said = self._text(taken[min(spelling, len(taken) - 1)], spelling)
+                text = f"{text[: wall.start]}{said}{text[wall.end :]}"
         return text
 
 

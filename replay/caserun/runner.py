@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from replay.case import Budgets, Case, ModelScript, Reason
+from replay.case import Case, ModelScript, Reason
 from replay.case.expected import patterns
 from replay.case.remembering import RememberingTagger
 from replay.case.retaken import with_values
-from replay.case.today import as_of_today, left_by_redaction
+from replay.case.today import as_of_today
 from replay.caserun.answers import CaseAnswers
+from replay.caserun.hidden import hidden_by_redaction
 from replay.caserun.invariants import ask_invariants
 from replay.declared import Declared
 from replay.isolation import OUTSIDE, Exit
@@ -222,7 +223,9 @@ class CaseRunner:
     def _judged(self, case: Case, answers: CaseAnswers, done: SessionResult) -> CaseResult:
         outcome, reason = self._outcome(case, answers, done)
         clean = self.redactor.redact_text
-        hidden = self._hidden(case, outcome)
+        hidden = hidden_by_redaction(
+            case, outcome, self._tagger, self.redactor, path=self.options.path
+        )
         found = self._found(case, outcome)
         # They quote what the planner raised and asked for, which no recorder has seen.
         findings = tuple(
@@ -257,26 +260,6 @@ class CaseRunner:
             shown = with_values(outcome.trajectory, self._redact)
             outcome = replace(outcome, trajectory=shown)
         return evaluate(expected, case.budgets, outcome)
-
-    def _hidden(self, case: Case, outcome: Outcome) -> set[Reason]:
-        """What is found only of the values as they were said, or only of the redacted ones."""
-        run = outcome.trajectory
-        said = None if run is None else with_values(run, self._tagger.as_said)
-        if said is None or said == run:
-            return set()
-        asked = left_by_redaction(case.expected, self._redact)
-        invariants: Mapping[str, str | None] = {}
-        if outcome.invariants:
-            invariants, _ = ask_invariants(
-                case, said, path=self.options.path, clean=self.redactor.redact_text
-            )
-        as_said = replace(outcome, trajectory=said, invariants=invariants)
-        both = (
-            evaluate(asked, Budgets(), as_said),
-            evaluate(as_of_today(asked, self._redact), Budgets(), outcome),
-        )
-        first, second = ({one.signature for one in found} for found in both)
-        return first ^ second
 
     def _clean(self, step: Answered) -> Answered:
         if step.kind != "call":

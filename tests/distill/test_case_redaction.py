@@ -95,6 +95,41 @@ def test_what_a_case_names_is_found_in_redacted_words_or_is_not_judged(
     assert verdict(expected if expected.startswith("{") else f"{{{expected}}}") == said
 
 
+SAID = "Call +1 415 555 0123, Bob@Corp.org, card 4111 1111 1111 1111, DE89 3704 0044 0532 0130 00."
+
+
+@pytest.mark.usefixtures("_keys")
+@pytest.mark.parametrize(
+    ("text", "contains", "excludes"),
+    [
+        ("555 0123", "inconclusive", "inconclusive"),
+        ("1111 1111", "inconclusive", "inconclusive"),
+        ("0044 0532", "inconclusive", "inconclusive"),
+        ("555-0123", "fail", "pass"),
+        ("bob@CORP.org", "inconclusive", "inconclusive"),
+        ("Bob@Corp.org", "pass", "fail"),
+        ("eve@corp.org", "fail", "pass"),
+        ("+1 415 555 0123", "pass", "fail"),
+        ("+1 (415) 5550123", "pass", "fail"),
+        ("4111111111111111", "inconclusive", "inconclusive"),
+        ("card 4111 1111 1111 1111", "pass", "fail"),
+        ("5500005555555559", "fail", "pass"),
+    ],
+)
+def test_a_part_of_a_secret_is_asked_about_as_it_was_written(
+    text: str, contains: str, excludes: str
+) -> None:
+    assert verdict(f"{{answer: {{contains: ['{text}']}}}}", SAID) == contains
+    assert verdict(f"{{answer: {{excludes: ['{text}']}}}}", SAID) == excludes
+
+
+def test_a_secret_is_asked_about_in_each_way_that_it_was_written() -> None:
+    answer = {"text": f"{SAID} Or 4111-1111-1111-1111.", "card": 4111111111111111}
+    for text, said in (("1111 1111", "inconclusive"), ("1111-1111", "inconclusive")):
+        assert verdict(f"{{answer: {{excludes: ['{text}']}}}}", answer) == said
+    assert verdict("{answer: {excludes: ['1111.1111']}}", answer) == "pass"
+
+
 def test_two_secrets_are_told_apart_without_a_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tracekit.errors import RedactionKeyError
+from tracekit.redact.placeholders import unspelt
 
 KEY_VARIABLE = "TRACEKIT_REDACTION_KEY"
 TAG_LENGTH = 16
@@ -27,7 +28,7 @@ class Tagger(Protocol):
     """Where the tag of a secret comes from."""
 
     def tag(self, kind: str, secret: str) -> str:
-        """Return 16 lower-case hex digits: the same for the same kind and secret."""
+        """Return 16 lower-case hex digits: the same for the same kind and secret, however spelt."""
 
 
 class KeyedTagger:
@@ -45,7 +46,7 @@ class KeyedTagger:
 
     def tag(self, kind: str, secret: str) -> str:
         """Return the tag of ``secret`` among the secrets of its kind."""
-        message = f"{kind}\0{secret}".encode("utf-8", "surrogatepass")
+        message = f"{kind}\0{unspelt(kind, secret)}".encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, message, "sha256").hex()[:TAG_LENGTH]
 
     def __repr__(self) -> str:

@@ -18,6 +18,7 @@ from tracekit.redact.places import is_long, pieces_with
 GAPS = " \u00a0\u2007\u2009\u202f-"
 """What stands between the groups of a long number."""
 GAP = f"[{GAPS}]"
+_SPELLING = {"card": GAP, "iban": GAP, "phone": rf"{GAP}|[().]"}
 FAILED = "failed"
 NUMBER = "number"
 SECRET = "secret"
@@ -61,6 +62,12 @@ def is_number_placeholder(value: float) -> bool:
     """Say whether a number is one of ours."""
     low = _NUMBER_PREFIX * 10**_NUMBER_DIGITS
     return value == int(value) and low <= value < low + 10**_NUMBER_DIGITS
+
+
+def unspelt(kind: str, secret: str) -> str:
+    """Return a secret without what its kind may be spelt with: gaps say nothing of a number."""
+    spelling = _SPELLING.get(kind)
+    return secret if spelling is None else re.sub(spelling, "", secret)
 
 
 def make_placeholder(kind: str, tag: str, original: str) -> str:

@@ -25,7 +25,6 @@ from tracekit.redact.keys import TAG_LENGTH, Tagger
 from tracekit.redact.look import LONGEST_LITERAL, Look
 from tracekit.redact.placeholders import (
     FORMAT_KINDS,
-    GAP,
     NUMBER,
     SECRET,
     Wall,
@@ -47,8 +46,6 @@ _KINDS = FORMAT_KINDS | TOKEN_KINDS
 """The kinds that a secret has by its own form, wherever it stands."""
 _BLANK = re.compile(r"\s")
 _TAG = re.compile(f"[0-9a-f]{{{TAG_LENGTH}}}")
-_SPELLING = {"card": GAP, "iban": GAP, "phone": rf"{GAP}|[().]"}
-
 
 _asking: ContextVar[bool] = ContextVar("tracekit_inside_a_rule", default=False)
 
@@ -158,9 +155,6 @@ class TextRedactor:
         return tag
 
     def _make(self, kind: str, secret: str, original: str) -> str:
-        spelling = _SPELLING.get(kind)
-        if spelling is not None:
-            secret = re.sub(spelling, "", secret)
         return make_placeholder(kind, self.tag(kind, secret), original)
 
     def _spans(
