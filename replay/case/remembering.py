@@ -19,8 +19,8 @@ from tracekit.redact import (
     Tagger,
     find_placeholders,
     key_path,
-    placeholder_kind,
     load_key,
+    placeholder_kind,
 )
 from tracekit.redact.placeholders import make_placeholder, unspelt
 
@@ -60,8 +60,8 @@ class RememberingTagger:
             taken.append(secret)
         return tag
 
-        secret = unspelt(kind, secret)
     def _number(self, kind: str, secret: str) -> str:
+        secret = unspelt(kind, secret)
         if (kind, secret) not in self._numbers:
             self._numbers[kind, secret] = self._counts[kind]
             self._counts[kind] += 1
