@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
+
 from replay.diff.alike import kept_alike, may_be_equal
+from replay.diff.overlap import gathered_by_time, span_of
 from tracekit.canonical import JsonValue, canonical_text, digest, numbers_as_compared
 from tracekit.trajectory import Call, Observation, Trajectory
 
@@ -13,11 +17,14 @@ def identical(one: Trajectory, two: Trajectory) -> bool:
     """Whether nothing at all differs, so that there is nothing to align.
 
     Most pairs of a release are such, and this takes a tenth of the time. What is not kept whole, or
-    only happened in another order, is left to the comparison.
+    only happened in another order, or beside each other and no longer in turn, is left to the
+    comparison.
     """
     if not _KEPT.issuperset(_states(one)) or not _KEPT.issuperset(_states(two)):
         return False
     ours, theirs = _content(one), _content(two)
+    if _in_turn(one) != _in_turn(two):
+        return False
     if not may_be_equal(ours, theirs):
         return False
     return kept_alike(ours, theirs) or _written(ours) == _written(theirs)
@@ -29,7 +36,9 @@ def content_digest(run: Trajectory) -> str:
     More than ``trajectory_digest``: the input, the user's turns, effects and evidence count too,
     since a candidate is compared with them.
     """
-    return digest([_states(run), numbers_as_compared(_content(run))])
+    turns = _in_turn(run)  # of few runs there is anything to say
+    told = [_states(run), numbers_as_compared(_content(run)), *([turns] if turns else [])]
+    return digest(told)
 
 
 def _written(content: JsonValue) -> str:
@@ -50,6 +59,33 @@ def _content(run: Trajectory) -> list[JsonValue]:
         for decision in run.decisions
     ]
     return [_came_back(run.input), _came_back(run.answer), run.status, said, done]
+
+
+def _in_turn(run: Trajectory) -> list[JsonValue]:
+    """Tell which calls were over before others began, where time alone made them one decision.
+
+    Begins and ends stand in turns: all that began until one ended, all that ended until one began.
+    Two runs have the same turns where the same calls were over before the same others, whatever
+    the clock said. Where nothing writes, it makes no difference.
+    """
+    by_time = gathered_by_time(run)
+    found: list[JsonValue] = []
+    for decision in run.decisions:
+        if decision.index in by_time and any(call.writes for call in decision.calls):
+            turns = _turns(decision.calls)
+            if len(turns) > 2:
+                found.append([decision.index, turns])
+    return found
+
+
+def _turns(calls: Sequence[Call]) -> list[JsonValue]:
+    marks = []
+    for at, call in enumerate(calls):
+        if call.effect != "pure":
+            begin, end = span_of(call)
+            marks += [(begin, False, at), (end, True, at)]
+    turns = groupby(sorted(marks), key=lambda mark: mark[1])
+    return [[*sorted(at for _, _, at in turn)] for _, turn in turns]
 
 
 def _came_back(seen: Observation) -> list[JsonValue]:

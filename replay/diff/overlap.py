@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from replay.diff.steps import Step
-from tracekit.trajectory import Trajectory
+from tracekit.trajectory import Call, Trajectory
 
 
 def gathered_by_time(run: Trajectory) -> frozenset[int]:
@@ -72,13 +72,19 @@ class Spans:
         return list(accumulate(map(_end, reversed(self._by_start)), min))[::-1]
 
 
+def span_of(call: Call) -> tuple[float, float]:
+    """When a call began and had come back: what does not tell began before everything, and has not.
+
+    Without its begin nothing is known of its end either.
+    """
+    if call.ts_start_ns is None:
+        return -math.inf, math.inf
+    return call.ts_start_ns, math.inf if call.ts_end_ns is None else call.ts_end_ns
+
+
 def _start(step: Step) -> float:
-    """When a call began; what does not tell began before everything."""
-    at = None if step.call is None else step.call.ts_start_ns
-    return -math.inf if at is None else at
+    return -math.inf if step.call is None else span_of(step.call)[0]
 
 
 def _end(step: Step) -> float:
-    """When it had come back; what does not tell has not."""
-    at = None if step.call is None else step.call.ts_end_ns
-    return math.inf if at is None or step.call is None or step.call.ts_start_ns is None else at
+    return math.inf if step.call is None else span_of(step.call)[1]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replay.diff import diff
+from replay.diff.content import content_digest, identical
 from replay.diff.overlap import Spans, was_over
 from replay.diff.steps import declared, steps_of
 from tests.diff.building import read, run, write
@@ -59,6 +60,50 @@ def test_together_or_one_after_the_other_differs_whatever_else_is_open(
         assert only.kind == "reordered"
         assert f"{names[0]} issued {first.tool} and refund together" in only.explanation
         assert f"{names[1]} one after the other" in only.explanation
+
+
+SPANS = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(1, 5)).map(lambda span: (span[0], sum(span))),
+    min_size=2,
+    max_size=4,
+)
+EFFECTS = st.lists(st.sampled_from(["read", "write", "pure"]), min_size=4, max_size=4)
+
+
+@given(SPANS, SPANS, EFFECTS)
+@example([(1, 2), (3, 4)], [(1, 3), (2, 4)], ["write", "write", "read", "read"])
+@example([(1, 2), (3, 4)], [(5, 6), (7, 9)], ["write", "write", "read", "read"])
+def test_what_is_identical_at_a_glance_has_the_same_order(
+    one: list[tuple[int, int]], two: list[tuple[int, int]], effects: list[str]
+) -> None:
+    left, right = (
+        run(
+            tuple(
+                at(replace(read(f"t{i}", {"n": i}, i), effect=effect), *span)
+                for i, (span, effect) in enumerate(zip([*spans, (0, 90)], effects, strict=False))
+            )
+        )
+        for spans in (one, two)
+    )
+    same = diff(left, right).same
+    if identical(left, right):
+        assert same
+        assert content_digest(left) == content_digest(right)
+    elif "read" not in effects and len(one) == len(two):
+        assert not same  # only writes and what is pure: nothing else is told apart
+    if not same:
+        assert content_digest(left) != content_digest(right)
+
+
+def test_in_turn_and_together_beside_an_open_read_are_two_trajectories() -> None:
+    open_read, first = at(read("rows", {}, [1]), 0, 90), write("close", {"order": 1}, "done")
+    in_turn = run((open_read, at(first, 10, 20), at(PAY, 30, 40)))
+    later = run((open_read, at(first, 50, 51), at(PAY, 60, 65)))
+    together = run((open_read, at(first, 10, 35), at(PAY, 30, 40)))
+    assert identical(in_turn, later)
+    assert content_digest(in_turn) == content_digest(later)
+    assert not identical(in_turn, together)
+    assert content_digest(in_turn) != content_digest(together)
 
 
 def test_a_replay_that_answers_at_once_is_not_said_to_act_in_turn() -> None:
