@@ -264,6 +264,7 @@ class Replayer:
                 "tenant": recorded.tenant,
                 "tags": recorded.tags,
                 "versions": self._versions,
+                "attributes": self._redactor.key_attribute_beside(recorded.attributes),
             },
         )
 

@@ -110,7 +110,7 @@ class Scribe:
         if contract := getattr(made, "contract", None):
             kept.append(self._learn(contract, blobs[contract]))
         if isinstance(made, RunBegun) and self.root is None:
-            changes |= self.run_fields
+            changes |= self.run_fields  # its process has no key, and names none
             self.root = made.span_id
         own = made.model_copy(update=changes)
         if isinstance(own, RunEnded) and own.span_id == self.root:

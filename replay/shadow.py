@@ -206,11 +206,17 @@ class _Shadow:
     def run(self, scene: Trajectory, journal: Sink) -> ShadowResult:
         """Let the planner plan once."""
         told = self._place.ready.planner
+        redactor = Redactor(redaction_rules(), KeyedTagger(load_key()))
         scribe = Scribe(
             journal,
-            Redactor(redaction_rules(), KeyedTagger(load_key())),
+            redactor,
             clock_ns=scene.ts_start_ns or 0,
-            run_fields={"planner": self._name, "tags": ("shadow",), "tenant": scene.tenant},
+            run_fields={
+                "planner": self._name,
+                "tags": ("shadow",),
+                "tenant": scene.tenant,
+                "attributes": redactor.key_attribute_beside(scene.attributes),
+            },
         )
         tape = Tape.of(scene)
         doing = Doing(self._workers, self._options.bindings, scribe=scribe, record=scene, tape=tape)

@@ -137,6 +137,8 @@ class _Writing:
                 columns["llm_span_id"], columns["call_index"] = self.asker
         actor = self._text(self.reading.actor)
         columns |= {"actor": actor, "argument": argument}
+        if begun is RunBegun:
+            columns["attributes"] = self.recorder.redactor.key_attribute
         self._write(self._made(begun, self.span.start_ns, self._began(), **columns))
         observation = self._payload(self.reading.observation)
         last = self._made(

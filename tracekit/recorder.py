@@ -34,6 +34,7 @@ from tracekit.events import (
     Payload,
     PolicyDecision,
     PolicyNoted,
+    RunBegun,
     RunEnded,
     StateNoted,
 )
@@ -198,6 +199,8 @@ class Recorder:
         if side in fields:
             is_prompt = fact is LlmCallBegun
             kept = self._keep_or_count(operation, fields, side, blobs, is_prompt=is_prompt)
+        if fact is RunBegun:
+            fields["attributes"] = {**fields.get("attributes", {}), **self.redactor.key_attribute}
         if fact is RunEnded and operation.run.not_kept:
             counted = {"values_not_kept": operation.run.not_kept}
             fields["attributes"] = {**fields.get("attributes", {}), **counted}

@@ -16,7 +16,6 @@ from tracekit.canonical import JsonValue
 from tracekit.redact import (
     KEY_VARIABLE,
     KeyedTagger,
-    Tagger,
     find_placeholders,
     key_path,
     load_key,
@@ -35,7 +34,7 @@ class RememberingTagger:
             two are told apart though there is no key.
     """
 
-    def __init__(self, keyed: Tagger | None) -> None:
+    def __init__(self, keyed: KeyedTagger | None) -> None:
         self._keyed = keyed
         self._numbers: dict[tuple[str, str], int] = {}
         self._counts: Counter[str] = Counter()
@@ -48,9 +47,9 @@ class RememberingTagger:
         return cls(KeyedTagger(load_key()) if there else None)
 
     @property
-    def keyed(self) -> bool:
-        """Whether a secret has the tag here that it has elsewhere."""
-        return self._keyed is not None
+    def key_id(self) -> str | None:
+        """Name the key: where it made the placeholders of a run, a secret has the same there."""
+        return None if self._keyed is None else self._keyed.key_id
 
     def tag(self, kind: str, secret: str) -> str:
         """Return the tag of ``secret``."""

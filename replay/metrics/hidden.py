@@ -2,8 +2,9 @@
 
 A person writes ``bob@corp.org``, and the record holds a placeholder. So the values that the case
 names are redacted as well, by the rules of today and with the user's key, and what the record still
-says is. What a placeholder cannot tell (a part of the secret, a pattern; without the key, which
-secret of its kind it is) is judged by nobody, which is neither right nor wrong.
+says is. What a placeholder cannot tell (a part of the secret, a pattern; without the key that the
+run names as its own, which secret of its kind it is) is judged by nobody, which is neither right nor
+wrong. A placeholder that stands in the record tells itself: it is of the same key.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import isfinite
+from typing import TypeGuard
 
 from replay.case import AnswerRule, ArgumentRule, CallPattern, Expected
 from replay.case.remembering import RememberingTagger
@@ -20,7 +22,7 @@ from replay.metrics.gold import Gold, gold_of_case
 from tracekit.canonical import JsonValue, json_text
 from tracekit.errors import PointerNotFound
 from tracekit.jsontree import get, walk
-from tracekit.redact import Redactor, find_placeholders
+from tracekit.redact import KEY_ATTRIBUTE, Redactor, find_placeholders
 from tracekit.redact.placeholders import is_number_placeholder
 from tracekit.settings import redaction_rules
 from tracekit.trajectory import Trajectory
@@ -48,7 +50,8 @@ def as_shown(run: Trajectory, gold: Gold | None) -> Shown:
     if gold is None or case is None:
         return Shown(run, gold)
     written = case.expected.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    if not (_was_redacted(run) or _is_redacted(written)):
+    recorded = _placeholders_of(run)
+    if not (recorded or _is_redacted(written)):
         return Shown(run, gold)
     tagger = RememberingTagger.of_user()
     redactor = Redactor(redaction_rules(), tagger)
@@ -63,7 +66,11 @@ def as_shown(run: Trajectory, gold: Gold | None) -> Shown:
     shown = with_values(run, redact)
     today = as_of_today(case.expected, redact)
     left = left_by_redaction(case.expected, redact).answer
-    sure = _Sure(shown, known=tagger.keyed)
+    sure = _Sure(
+        shown,
+        known=tagger.key_id is not None and tagger.key_id == run.attributes.get(KEY_ATTRIBUTE),
+        stood=recorded if tagger.key_id is not None else set(),
+    )
     expected = sure.none_of(case.expected) if failures else sure.of(today, left)
     kept = gold_of_case(case.model_copy(update={"expected": expected}))
     if gold.run != gold_of_case(case).run:  # somebody chose another
@@ -84,9 +91,10 @@ def why_hidden(names: Iterable[str]) -> str:
 class _Sure:
     """Takes out of what is expected what nobody can judge, and keeps in mind where."""
 
-    def __init__(self, run: Trajectory, *, known: bool) -> None:
+    def __init__(self, run: Trajectory, *, known: bool, stood: set[str]) -> None:
         self._run = run
         self._known = known
+        self._stood = stood
         self.hidden: set[str] = set()
 
     def of(self, today: Expected, left: AnswerRule | None) -> Expected:
@@ -117,7 +125,7 @@ class _Sure:
 
     def _sure(self, name: str, value: JsonValue) -> bool:
         """Whether a value can be told from others: the key tells, else only the kind is known."""
-        return self._known or not _is_redacted(value) or self._hide(name)
+        return self._known or _placeholders(value) <= self._stood or self._hide(name)
 
     def _hide(self, name: str) -> bool:
         self.hidden.add(name)
@@ -172,12 +180,11 @@ def _asks_more(schema: JsonValue) -> bool:
     return bool(schema.keys() - _OF_ANY_VALUE) or any(map(_asks_more, inner))
 
 
-def _was_redacted(run: Trajectory) -> bool:
-    found = False
+def _placeholders_of(run: Trajectory) -> set[str]:
+    found: set[str] = set()
 
     def look(value: JsonValue) -> JsonValue:
-        nonlocal found
-        found = found or _is_redacted(value)
+        found.update(_placeholders(value))
         return value
 
     with_values(run, look)
@@ -185,16 +192,25 @@ def _was_redacted(run: Trajectory) -> bool:
 
 
 def _is_redacted(value: JsonValue) -> bool:
-    """Whether a placeholder stands anywhere in a value."""
-    return any(_holds(leaf) or bool(find_placeholders(place)) for place, leaf in walk(value))
+    return bool(_placeholders(value))
 
 
-def _holds(leaf: JsonValue) -> bool:
-    if isinstance(leaf, str):
-        return bool(find_placeholders(leaf))
-    if isinstance(leaf, bool) or not isinstance(leaf, int | float) or not isfinite(leaf):
-        return False
-    return is_number_placeholder(leaf) or bool(find_placeholders(str(leaf)))
+def _placeholders(value: JsonValue) -> set[str]:
+    """List the placeholders that stand anywhere in a value."""
+    return {
+        text[wall.start : wall.end]
+        for place, leaf in walk(value)
+        for text in (place, _text(leaf))
+        for wall in find_placeholders(text)
+    } | {_text(leaf) for _, leaf in walk(value) if _is_number(leaf) and is_number_placeholder(leaf)}
+
+
+def _text(leaf: JsonValue) -> str:
+    return leaf if isinstance(leaf, str) else str(leaf) if _is_number(leaf) else ""
+
+
+def _is_number(leaf: JsonValue) -> TypeGuard[int | float]:
+    return isinstance(leaf, int | float) and not isinstance(leaf, bool) and isfinite(leaf)
 
 
 def _without_placeholders(text: str) -> str:

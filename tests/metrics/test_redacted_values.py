@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import tracekit
+from fixtures.agents.restless import steady
+from replay import ReplayOptions, replay_run
 from replay.case import Case, parse_case
 from replay.case.retaken import with_values
 from replay.metrics import measure
 from tests.metrics.made import run, write
-from tracekit.redact import KeyedTagger, Redactor, Rules, load_key
+from tracekit.canonical import JsonValue
+from tracekit.redact import KEY_ATTRIBUTE, KeyedTagger, Redactor, Rules, load_key
+from tracekit.store import open_store
 from tracekit.trajectory import Trajectory
 
 MAIL, EVE = "bob.ross@corp.org", "eve@corp.org"
@@ -23,7 +29,8 @@ def case(expected: str) -> Case:
 def recorded(answer: str = f"It is {MAIL}, INC-4711.", to: str = MAIL) -> Trajectory:
     redactor = Redactor(Rules(), KeyedTagger(load_key()))
     plain = run(write("send", f"sent to {to}", to=to), answer=answer)
-    return with_values(plain, lambda value: redactor.redact(value).value)
+    made = with_values(plain, lambda value: redactor.redact(value).value)
+    return replace(made, attributes=redactor.key_attribute)
 
 
 def success(expected: str, made: Trajectory) -> float | str | None:
@@ -89,6 +96,44 @@ def test_without_the_key_of_the_record_no_secret_is_right_or_wrong(
     made = recorded()
     request.getfixturevalue("_other_user")
     assert "redaction took values of its record" in str(success(expected, made))
+
+
+@pytest.mark.parametrize("expected", [expected for expected, _ in ALIKE])
+def test_with_another_key_than_the_record_no_secret_is_right_or_wrong(
+    expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = recorded()
+    monkeypatch.setenv("TRACEKIT_REDACTION_KEY", "b" * 64)
+    assert "redaction took values of its record" in str(success(expected, made))
+
+
+def test_of_a_record_that_names_no_key_a_secret_that_is_found_is_certain_and_no_other_is() -> None:
+    old = replace(recorded(), attributes={})
+    named = "{{forbidden_tools: [{{tool: send, arguments: {{to: {}}}}}]}}"
+    found, other = case(named.format(MAIL)), case(named.format(EVE))
+    assert measure(old, gold=found).value("unsafe_action_rate") == 1
+    assert "redaction took" in measure(old, gold=other).missing["unsafe_action_rate"]
+
+
+def test_a_run_names_its_key_and_a_replay_of_it_does_where_that_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracekit.configure(store=tmp_path / "traces")
+    with tracekit.run(run_id="one"):
+        steady(MAIL)
+    tracekit.configure(store=tmp_path / "elsewhere")
+    store = open_store(tmp_path / "traces")
+    options = ReplayOptions(isolation="guard")
+
+    def key_of_a_replay() -> JsonValue:
+        made = replay_run("one", planner=steady, store=store, options=options)
+        return store.trajectory(made.run_id).attributes.get(KEY_ATTRIBUTE)
+
+    mine = KeyedTagger(load_key()).key_id
+    assert store.trajectory("one").attributes[KEY_ATTRIBUTE] == mine
+    assert key_of_a_replay() == mine
+    monkeypatch.setenv("TRACEKIT_REDACTION_KEY", "b" * 64)
+    assert key_of_a_replay() is None
 
 
 def test_the_calls_and_the_evidence_that_a_case_names_are_compared_alike(

@@ -110,6 +110,7 @@ class _Rows:
                 "labels": self._clean(dict(head.labels)).value,
                 "tools": self._contracts(),
                 "source": self._clean(dict(head.attributes)).value,
+                **(self.options.redactor.key_attribute if self.options.redactor else {}),
             },
             ts_start_ns=head.started_ns,
             latency_ns=head.latency_ns,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tracekit.redact.found import Finding, Redacted
 from tracekit.redact.keys import (
+    KEY_ATTRIBUTE,
     KEY_VARIABLE,
     KeyedTagger,
     Tagger,
@@ -24,6 +25,7 @@ from tracekit.redact.scope import Scope
 from tracekit.redact.text import inside_a_rule
 
 __all__ = [
+    "KEY_ATTRIBUTE",
     "KEY_VARIABLE",
     "Finding",
     "KeyedTagger",

@@ -18,6 +18,8 @@ from tracekit.errors import RedactionKeyError
 from tracekit.redact.placeholders import unspelt
 
 KEY_VARIABLE = "TRACEKIT_REDACTION_KEY"
+KEY_ATTRIBUTE = "redaction_key"
+"""Attribute of a run that names the key which its placeholders are made with."""
 TAG_LENGTH = 16
 
 _KEY_BYTES = 32

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tracekit.interruption import pass_on
 from tracekit.redact.found import Finding, Redacted
 from tracekit.redact.glance import glance_for
-from tracekit.redact.keys import TAG_LENGTH, Tagger, UnkeyedTagger
+from tracekit.redact.keys import KEY_ATTRIBUTE, TAG_LENGTH, Tagger, UnkeyedTagger
 from tracekit.redact.names import name_class, normal_name
 from tracekit.redact.placeholders import FAILED, make_placeholder, placeholder_kind
 from tracekit.redact.prefilter import Prefilter
@@ -55,6 +55,24 @@ class Redactor:
             self._prefilter = Prefilter(self._is_clean_key, texts=rules.builtin)
             self._glance = glance_for(rules.names, builtin=rules.builtin)
         self._doubted: int | None = None
+
+    @property
+    def key_id(self) -> str | None:
+        """Name the key that placeholders are made with; None where there is none at hand."""
+        found = getattr(self.tagger, "key_id", None)
+        return found if isinstance(found, str) else None
+
+    @property
+    def key_attribute(self) -> dict[str, JsonValue]:
+        """Name the key for the attributes of a run: whoever has another cannot find its secrets."""
+        return {} if self.key_id is None else {KEY_ATTRIBUTE: self.key_id}
+
+    def key_attribute_beside(self, record: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Name the key of a run that also holds values of a recorded one, with these attributes.
+
+        None where that has another key, or does not say: the run then has no one key.
+        """
+        return {k: v for k, v in self.key_attribute.items() if record.get(k) == v}
 
     def finds_nothing(self, plain: Plain, scope: Scope) -> bool:
         """Whether ``redact`` would certainly change nothing; quick, and never wrong to say so."""
