@@ -20,13 +20,13 @@ from tracekit.configuration import recorder
 from tracekit.contract import Contract, Matchers, binder, contract_of
 from tracekit.errors import ContractError
 from tracekit.events import Effect
-from tracekit.interruption import pass_on
+from tracekit.interruption import pass_on, warn_once
 from tracekit.operations import Kind, as_tags, current
 from tracekit.origin import MADE_BY, origin_of
 from tracekit.prepared import Prepared
 from tracekit.receivers import LeftOut, Whose
-from tracekit.recorder import Recorder
-from tracekit.steps import Step, open_step, passed_by, unrecorded, without_secrets
+from tracekit.steps import Step, error_name, open_step, passed_by, unrecorded, without_secrets
+from tracekit.trajectory import FAULT
 from tracekit.watching import watched
 from tracekit.wrap import shape_of, wrap
 
@@ -285,8 +285,9 @@ def _tool(
 
     def opened(arguments: dict[str, object]) -> Step:
         own = recorder()
-        said = contract.said(arguments) if idempotency_key is not None else arguments
-        key = None if idempotency_key is None else _key(own, idempotency_key, said)
+        keyed: dict[str, Any] = {}
+        if idempotency_key is not None:
+            keyed = _keyed(contract, idempotency_key, arguments)
         return open_step(
             own,
             kind,
@@ -295,7 +296,7 @@ def _tool(
             contract=contract,
             contract_json=text,
             stream=stream,
-            idempotency_key=key,
+            **keyed,
         )
 
     prepared = None
@@ -305,15 +306,21 @@ def _tool(
     return _decorated(function, mark, opened, prepared, whose)
 
 
-def _key(
-    own: Recorder, compute: Callable[[dict[str, Any]], str], arguments: dict[str, object]
-) -> str | None:
-    """The key of a call; one that cannot be computed stops neither the call nor its record."""
+def _keyed(
+    contract: Contract, compute: Callable[[dict[str, Any]], str], arguments: dict[str, object]
+) -> dict[str, Any]:
+    """The key of a call. One that cannot be computed stops neither the call nor its record."""
     try:
-        return str(compute(dict(arguments)))
-    except Exception as error:  # noqa: BLE001  # the traced program is never the victim
-        own.note_fault(error)
-        return None
+        key: Any = compute(contract.said(arguments))
+        return {"idempotency_key": None if key is None else str(key) or None}
+    except BaseException as error:  # noqa: BLE001  # the traced program is never the victim
+        pass_on(error)
+        what = (
+            f"the idempotency key of {contract.name} could not be computed:"
+            f" {error_name(error)} in {_name(compute)}"
+        )
+        warn_once(what)
+        return {"attributes": {FAULT: what}}
 
 
 def _decorated(

@@ -10,17 +10,25 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import signal
 from types import CodeType, TracebackType
 from typing import Any
+
+_log = logging.getLogger("tracekit")
 
 
 def pass_on(error: BaseException) -> None:
     """Raise what a signal handler raised, if ``error`` is that or came up while that was handled.
 
+    A ``KeyboardInterrupt`` is the user's, whoever raised it. All else that functions of the program
+    raise while something is recorded is kept from it, whatever its class.
+
     Raises:
         BaseException: what the handler raised.
     """
+    if isinstance(error, KeyboardInterrupt):
+        raise error
     handlers: set[CodeType] | None = None
     known: set[int] = set()
     link: BaseException | None = error
@@ -52,6 +60,19 @@ class Suppressed(contextlib.suppress):
         if error is not None:
             pass_on(error)
         return super().__exit__(kind, error, place)
+
+
+_warned: set[str] = set()
+_MOST_WARNINGS = 1_000
+
+
+def warn_once(what: str) -> None:
+    """Say in the log, once a process, what the program did that could not be used."""
+    if what in _warned or len(_warned) >= _MOST_WARNINGS:
+        return
+    _warned.add(what)
+    with Suppressed(BaseException):  # a handler of the program's, or no room on the stack
+        _log.warning("tracekit: %s", what)
 
 
 def _handlers() -> set[CodeType]:

@@ -146,7 +146,7 @@ class Recorder:
         """Open the span beside an operation, under ``parent`` or under the active span."""
         try:
             return otel.start_span(kind, name, parent=parent, **said)
-        except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+        except BaseException as error:  # noqa: BLE001  # the traced program is never the victim
             self._without_span(error)
             return otel.NO_SPAN
 
@@ -182,13 +182,13 @@ class Recorder:
             try:
                 attributes = {"tracekit.run.id": operation.run.run_id}
                 operation.span.end(attributes, error_type=error_type)
-            except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            except BaseException as error:  # noqa: BLE001  # the traced program is never the victim
                 self._without_span(error)
 
-    def _without_span(self, error: Exception) -> None:
+    def _without_span(self, error: BaseException) -> None:
         """Go on where the program's SDK failed: the event is recorded, so nothing is lost."""
         pass_on(error)
-        with Suppressed(Exception):  # a handler of the program's, or no room on the stack
+        with Suppressed(BaseException):  # a handler of the program's, or no room on the stack
             _log.warning("tracekit could not keep a span: %s", type(error).__name__)
 
     def _write_operation(
@@ -266,7 +266,7 @@ class Recorder:
             try:
                 span.tell(made, None)
                 span.end({"tracekit.run.id": operation.run.run_id})
-            except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            except BaseException as error:  # noqa: BLE001  # the traced program is never the victim
                 self._without_span(error)
         elif fact in (EvidenceNoted, StateNoted):
             operation.span.tell(made, None)
@@ -361,7 +361,7 @@ class Recorder:
             self._outage.remember(self.lost, self.sink)
             tell_when_leaving(self)
         if first:
-            with Suppressed(Exception):  # a handler of the program's, or no room on the stack
+            with Suppressed(BaseException):  # a handler of the program's, or no room on the stack
                 _log.warning("tracekit could not record an event: %s", why)
 
     def mint(self, mint: conditions.Mint) -> None:

@@ -345,6 +345,12 @@ def totals_of(rows: Sequence[Event]) -> Totals:
     )
 
 
+def root_of(rows: Sequence[Event]) -> Event:
+    """The row of the run itself; where that is missing, the first that is no loss."""
+    first = next((row for row in rows if row.error_type != "events_lost"), rows[0])
+    return next((row for row in rows if row.event_type == "run"), first)
+
+
 def run_row(rows: Sequence[Event], *, more: Totals = NONE) -> RunRow:
     """Sum up the rows of one run as its line in the catalogue.
 
@@ -357,7 +363,7 @@ def run_row(rows: Sequence[Event], *, more: Totals = NONE) -> RunRow:
     """
     if not rows:
         raise ValueError("a run has at least one row")
-    root = next((row for row in rows if row.event_type == "run"), rows[0])
+    root = root_of(rows)
     attributes: dict[str, Any] = _parse(root.attributes)
     agents = [row.actor for row in rows if row.event_type == "agent" and row.actor]
     totals = totals_of(rows) + more

@@ -172,7 +172,7 @@ class Step:
         if isinstance(kept.value, bool | int | float) and not kept.types:
             return f"{position}:{canonical_text(kept.value)}"
         if isinstance(value, BaseException):
-            name = _error_name(value)
+            name = error_name(value)
             thrown = Observation(found.value, is_error=True, error_type=name)
             return f"{position}:{name} {digest(thrown.digest_form)}"
         return f"{position}:{digest([found.value, dict(kept.types)])}"
@@ -186,7 +186,7 @@ class Step:
 
         A replay hands the value out, and whoever reads it there raises the same again.
         """
-        told = {"error_type": _error_name(error), "error_message": text_of(error)}
+        told = {"error_type": error_name(error), "error_message": text_of(error)}
         self._end(status="ok", observation=value, **told)
 
     def end_stream(self, *, complete: bool, returned: object = None) -> None:
@@ -337,7 +337,7 @@ def unrecorded(error: Exception, contract: Contract | None = None) -> Unrecorded
     global _complained  # once a process
     if not _complained:
         _complained = True
-        with Suppressed(Exception):  # a handler of the program's, or no room on the stack
+        with Suppressed(BaseException):  # a handler of the program's, or no room on the stack
             _log.error("tracekit cannot record: %s", error)
     return Unrecorded()
 
@@ -443,7 +443,7 @@ def _described(error: BaseException) -> dict[str, Any]:
     """The error columns of an operation that raised, with the error itself as its observation."""
     return {
         "status": "error",
-        "error_type": _error_name(error),
+        "error_type": error_name(error),
         "error_message": text_of(error),
         "observation": error,
     }
@@ -458,7 +458,7 @@ def _gives_up(error: BaseException) -> bool:
     return task is None or getattr(task, "cancelling", lambda: 1)() == 0
 
 
-def _error_name(error: BaseException) -> str:
-    """The class of an error as it is recorded: bare for built-in ones, else with its module."""
+def error_name(error: BaseException) -> str:
+    """Name the class of an error as it is recorded: bare if built-in, else with its module."""
     module, _, name = name_class(type(error)).partition(":")
     return name if module == "builtins" else f"{module}.{name}"

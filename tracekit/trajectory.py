@@ -20,6 +20,8 @@ from tracekit.origin import Origin
 
 GAVE_UP = "gave_up"
 """Attribute of a call that ended in a cancellation which its caller had not asked for."""
+FAULT = "fault_note"
+"""Attribute of a call that says what a function of the program failed to tell of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class Call:
     argument_state: ContentState = "captured"
     argument_types: Mapping[str, JsonValue] = field(default_factory=dict)
     contract: Contract | None = None
+    idempotency_key: str | None = None
+    """The key that its tool computed; one that is an argument stands among those."""
     tool_call_id: str | None = None
     path: tuple[str, ...] = ()
     """Names of the operations around it, outermost first, without the run itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import multiprocessing
@@ -11,12 +12,14 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import tracekit
 from tests.recorder.record_kit import everything, recording, redactor
-from tracekit import configuration
+from tracekit import configuration, interruption
+from tracekit.canonical import parse_json
 from tracekit.chains import Resolver
 from tracekit.configuration import recorder
 from tracekit.events import Blob, Event, Fact, LlmCallBegun
@@ -24,8 +27,9 @@ from tracekit.journal import Journal
 from tracekit.journal_reading import read_journal
 from tracekit.recorder import Recorder
 from tracekit.redact import Redactor, Rules
-from tracekit.rows import rows_from_facts
+from tracekit.rows import rows_from_facts, run_row
 from tracekit.sink import MemorySink
+from tracekit.trajectory import FAULT
 
 
 @tracekit.tool(effect="read")
@@ -149,21 +153,76 @@ def test_a_rule_of_redaction_that_raises_lets_nothing_through() -> None:
     assert (row.argument_state, row.observation_state) == ("redacted", "redacted")
 
 
-def test_a_key_of_idempotency_that_cannot_be_computed_stops_nothing() -> None:
+class _Own(BaseException):
+    """Of the program's."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("oops"),
+        SystemExit(3),
+        GeneratorExit(),
+        StopIteration(),
+        asyncio.CancelledError(),
+        _Own("oops"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_key_of_idempotency_that_cannot_be_computed_stops_and_loses_nothing(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     def key(arguments: dict[str, Any]) -> str:
         del arguments["order"]
-        raise KeyError("oops")
+        raise error
 
     @tracekit.tool(effect="write", idempotency_key=key)
     def refund(order: str) -> str:
         return order
 
-    with recording() as recorded:
-        assert refund("A-1") == "A-1"
-    row = recorded.row()
-    assert row.idempotency_key is None
+    with recording() as recorded, mock.patch.object(interruption, "_warned", set()):
+        assert [refund("A-1"), refund("A-1")] == ["A-1", "A-1"]
+    name = type(error).__name__
+    of = f"{__name__}." if name == "_Own" else "asyncio.exceptions." if "Canc" in name else ""
+    what = f"the idempotency key of refund could not be computed: {of}{name} in key"
+    row = recorded.rows()[0]
+    assert (row.status, row.idempotency_key) == ("ok", None)
     assert recorded.argument(row) == {"order": "A-1"}
-    assert len(_losses(recorded.rows())) == 1
+    assert parse_json(row.attributes) == {FAULT: what}
+    assert len(recorded.rows()) == 2
+    assert recorded.recorder.lost == 0
+    assert [said.getMessage() for said in caplog.records] == [f"tracekit: {what}"]
+
+
+def test_the_users_break_ends_a_function_that_computes_a_key() -> None:
+    def key(_arguments: dict[str, Any]) -> str:
+        raise KeyboardInterrupt
+
+    @tracekit.tool(effect="write", idempotency_key=key)
+    def refund() -> None: ...
+
+    with recording(), pytest.raises(KeyboardInterrupt):
+        refund()
+
+
+@pytest.mark.parametrize("key", [None, ""])
+def test_a_computed_key_that_is_empty_is_none(key: Any) -> None:
+    @tracekit.tool(effect="write", idempotency_key=lambda _arguments: key)
+    def refund() -> None: ...
+
+    with recording() as recorded:
+        refund()
+    assert recorded.row().idempotency_key is None
+
+
+def test_a_bare_call_whose_begin_comes_after_a_loss_is_as_it_ended() -> None:
+    sink = Flaky(failures=0)
+    with recording(sink) as recorded:
+        recorded.recorder.note_fault(OSError(errno.ENOSPC, "No space left on device"))
+        look(1)
+    rows = _rows(sink)
+    assert [row.actor for row in rows] == ["loss", "look"]
+    assert (run_row(rows).status, run_row(rows).agent) == ("ok", "look")
 
 
 def test_an_idempotency_key_is_recorded_without_secrets() -> None:
@@ -178,11 +237,12 @@ def test_an_idempotency_key_is_recorded_without_secrets() -> None:
     assert "alice" not in everything(recorded)
 
 
+@pytest.mark.parametrize("error", [RuntimeError("processor"), SystemExit(3), _Own()])
 def test_a_span_processor_that_raises_is_not_the_agents_fault(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     def broken(*_args: object, **_kwargs: object) -> Any:
-        raise RuntimeError("processor")
+        raise error
 
     monkeypatch.setattr("tracekit.otel.start_span", broken)
     with recording() as recorded:

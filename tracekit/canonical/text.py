@@ -361,8 +361,6 @@ def text_of(value: object) -> str:
     """Give the text of an error, or of what is said in the place of a text; it never raises."""
     try:
         return sound_text(str(value))
-    except KeyboardInterrupt:
-        raise
     except BaseException as broken:  # noqa: BLE001  # a hostile __str__ is the agent's
         pass_on(broken)
         return f"<{type(value).__name__} that cannot be printed>"

@@ -28,6 +28,7 @@ from tracekit.cli.wording import (
 from tracekit.events import Event
 from tracekit.numerals import counted
 from tracekit.rows import run_row
+from tracekit.trajectory import FAULT
 from tracekit.visible import shown_line
 
 _INDENT = "  "
@@ -138,6 +139,12 @@ def _is_detail(row: Event, view: RunView) -> bool:
     )
 
 
+def _fault_of(row: Event) -> str:
+    """What a function of the program failed to tell of a call."""
+    marks = parse_json(row.attributes) if f'"{FAULT}"' in row.attributes else None
+    return str(marks.get(FAULT, "")) if isinstance(marks, dict) else ""
+
+
 class _Step:
     """One row, as lines."""
 
@@ -230,6 +237,8 @@ class _Step:
             notes.append(f"approval {row.approval}")
         if notes:
             yield click.style(one_line(" · ".join(notes), room), dim=True)
+        if fault := _fault_of(row):
+            yield click.style(one_line(fault, room), fg="yellow")
 
     def _came_back(self, room: int) -> Iterator[str]:
         row, view = self.row, self.view

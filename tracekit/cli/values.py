@@ -11,7 +11,7 @@ from tracekit.chains import Resolver, load_with_bases
 from tracekit.cli.listing import run_dict
 from tracekit.cli.text import json_report
 from tracekit.events import Blob, Event
-from tracekit.rows import run_row
+from tracekit.rows import root_of, run_row
 from tracekit.store import Store
 
 Side = Literal["argument", "observation"]
@@ -48,7 +48,7 @@ class RunView:
     @property
     def root(self) -> Event:
         """The row of the run itself; where that is missing, the first one."""
-        return next((row for row in self.rows if row.event_type == "run"), self.rows[0])
+        return root_of(self.rows)
 
     def whole(self, side: Side) -> Event:
         """Find the row that holds the run's own input or answer.

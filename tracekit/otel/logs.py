@@ -53,7 +53,7 @@ class TracekitLogProcessor(LogRecordProcessor):
             self._heard(log_record)
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             pass_on(error)
-            with Suppressed(Exception):  # a handler of the program's, or no room on the stack
+            with Suppressed(BaseException):  # a handler of the program's, or no room on the stack
                 _log.warning("tracekit could not take a log event: %s", type(error).__name__)
 
     def shutdown(self) -> None:

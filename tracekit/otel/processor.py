@@ -234,7 +234,7 @@ def _with_logged(span: SpanData, logged: list[SpanEvent]) -> SpanData:
     )
 
 
-def _complain(error: Exception) -> None:
+def _complain(error: BaseException) -> None:
     pass_on(error)
-    with Suppressed(Exception):  # a handler of the program's, or no room on the stack
+    with Suppressed(BaseException):  # a handler of the program's, or no room on the stack
         _log.warning("tracekit could not record a span: %s", type(error).__name__)
