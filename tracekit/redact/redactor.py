@@ -108,10 +108,10 @@ class Redactor:
         scope = scope if scope is not None else Scope()
         walk = Walk(self.rules, self._text, scope, self._clean_keys)
         try:
-            result = walk.value(value)
+            result = walk.document(value)
             if walk.learnt:
                 again = Walk(self.rules, self._text, scope, self._clean_keys)
-                result = again.value(result)
+                result = again.document(result)
                 walk.found += again.found
         except RuleFailed as error:
             return self._failed(value, str(error))
@@ -173,7 +173,7 @@ class Redactor:
         """Return the secrets in ``value`` that are not redacted, without changing it."""
         walk = Walk(self.rules, self._text, Scope(), self._clean_keys)
         try:
-            walk.value(value)
+            walk.document(value)
         except (RuleFailed, RecursionError):
             return [*walk.findings, Finding("", FAILED)]
         return walk.findings

@@ -23,10 +23,11 @@ from tracekit.redact.placeholders import (
     number_placeholder,
     placeholder_kind,
 )
+from tracekit.redact.references import WHOLE, Slot, definitions
 from tracekit.redact.repeated import Repeated, read_all
 from tracekit.redact.respelling import respell
 from tracekit.redact.rules import Rules
-from tracekit.redact.schemas import is_schema
+from tracekit.redact.schemas import is_schema, is_typed
 from tracekit.redact.scope import Scope
 from tracekit.redact.text import TextRedactor
 
@@ -59,6 +60,24 @@ class Walk:
         self.found: list[str] = []
         self.findings: list[Finding] = []
         self.learnt = False
+        self._under: list[tuple[JsonValue, bool]] = []
+        self._referred: dict[Slot, bool] = {}
+
+    def document(self, value: JsonValue, *, secret: bool = False) -> JsonValue:
+        """Return a whole value redacted as ``value`` does; references are read in it."""
+        outside = self._under, self._referred
+        self._under = []
+        found, findings = len(self.found), len(self.findings)
+        try:
+            result = self.value(value, secret=secret)
+            referred = {} if secret else definitions(value, self._under)
+            if referred:  # anew, since a definition may stand before whoever refers to it
+                del self.found[found:], self.findings[findings:]
+                self._referred = referred
+                result = self.value(value, secret=self._is_referred(WHOLE, value))
+        finally:
+            self._under, self._referred = outside
+        return result
 
     def value(self, value: JsonValue, *, secret: bool = False) -> JsonValue:
         """Return ``value`` redacted, or the same object if nothing was.
@@ -69,6 +88,8 @@ class Walk:
         """
         if self._rules.paths and not secret:
             secret = any(path_matches(rule, self._path) for rule in self._rules.paths)
+            if secret:
+                self._under.append((value, True))
         if isinstance(value, str):
             return self._string(value, secret=secret)
         if value is None or isinstance(value, bool):
@@ -103,6 +124,7 @@ class Walk:
             key = self._key(name, result)
             said = told[1] if told is not None and told[0] == name else name
             named = secret or self._names_secret(said, item, value)
+            named = named or self._is_referred((id(value), name), item)
             if not named and self._cannot_hold(item):
                 new = item
             else:
@@ -126,11 +148,12 @@ class Walk:
         result: list[JsonValue] = []
         changed = False
         for index, item in enumerate(value):
-            if not secret and self._cannot_hold(item):
+            named = secret or self._is_referred((id(value), index), item)
+            if not named and self._cannot_hold(item):
                 result.append(item)
                 continue
             self._path.append(index)
-            new = self.value(item, secret=secret)
+            new = self.value(item, secret=named)
             self._path.pop()
             result.append(new)
             changed = changed or new is not item
@@ -163,14 +186,21 @@ class Walk:
 
     def _names_secret(self, name: str, item: JsonValue, siblings: Mapping[str, JsonValue]) -> bool:
         if self._rules.names and normal_name(name) in self._rules.names:
+            self._under.append((item, True))
             return True
         kind = name_class(name) if self._rules.builtin else None
         if kind is None:
             return False
-        if kind == "token":
+        if kind == "token" and not is_typed(item):
             texts = isinstance(item, list) and all(isinstance(one, str) for one in item)
             return (isinstance(item, str) or texts) and "logprob" not in siblings
+        self._under.append((item, False))
         return not is_schema(item)
+
+    def _is_referred(self, slot: Slot, item: JsonValue) -> bool:
+        """Whether something under the name of a secret refers to what stands there."""
+        whole = self._referred.get(slot) if self._referred else None
+        return whole is not None and (whole or not is_schema(item))
 
     def _string(self, value: str, *, secret: bool) -> str:
         if not value or (secret and _MASKS.fullmatch(value)):
@@ -216,7 +246,7 @@ class Walk:
             return None
         try:
             value = read_all(text)
-            new = self.value(value, secret=secret)
+            new = self.document(value, secret=secret)
         except (ValueError, RecursionError):
             return None
         return text if new is value else respell(text, value, new)
