@@ -8,7 +8,7 @@ nobody knows whether it is equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from replay.comparing.bulk import Selected
@@ -23,6 +23,8 @@ from tracekit.store.queries import quoted
 
 RELEASED = frozenset({"code", "planner"})
 """Versions of what is released; they are free to differ."""
+BUDGETS = "budgets"
+"""Name of a version, and of a label of imported runs; a run that has both is run with both."""
 _SCHEMA_PARTS = ("effect", "parameters", "argument_schema", "result_schema")
 _IDS_A_QUERY = 20_000
 _LONGEST = 60
@@ -48,8 +50,16 @@ class Stated:
     """What runs say of how they were run: run id → name → value."""
 
     versions: Mapping[str, Mapping[str, str]]
+    replays: Set[str] = frozenset()
+    """Which of the runs are replays; their versions are what a replay says of itself."""
     tools: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Run id → tool → digest of what it declares."""
+
+    def of_a_replay(self, name: str, before: str, after: str) -> bool:
+        """Whether a replay says it of itself, and the other run is none and cannot."""
+        made, other = (before, after) if before in self.replays else (after, before)
+        stated = name in self.versions[made] and name not in self.versions[other]
+        return stated and made in self.replays and other not in self.replays
 
 
 def check_comparable(selected: Selected, store: Store, expect_differs: Sequence[str]) -> list[str]:
@@ -72,8 +82,7 @@ def check_comparable(selected: Selected, store: Store, expect_differs: Sequence[
             f"expect_differs = [{names}]",
         )
     notes = list(_notes(found, expect_differs))
-    versions = stated.versions
-    if any(_of_a_replay(OPTIONS, versions[one], versions[two]) for one, two in pairs):
+    if any(stated.of_a_replay(OPTIONS, *pair) for pair in pairs):
         notes.append("a replay is compared with a record: its latency is modelled")
     return notes
 
@@ -104,7 +113,7 @@ def _mismatches(pairs: Iterable[tuple[str, str]], stated: Stated) -> dict[str, _
         ours, theirs = stated.versions[before], stated.versions[after]
         for name in sorted(ours.keys() | theirs.keys()):
             one, two = ours.get(name), theirs.get(name)
-            free = name in RELEASED or _of_a_replay(name, ours, theirs)
+            free = name in RELEASED or stated.of_a_replay(name, before, after)
             if one != two and not free:
                 _count(found, _Mismatch(name, one, two, (before, after)))
         mine, other = stated.tools.get(before, {}), stated.tools.get(after, {})
@@ -114,12 +123,6 @@ def _mismatches(pairs: Iterable[tuple[str, str]], stated: Stated) -> dict[str, _
                 _count(found, _Mismatch("tool_schema", *told, (before, after)))
                 break
     return found
-
-
-def _of_a_replay(name: str, ours: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
-    """Whether a replay says it of itself, and the other run is none and cannot."""
-    made, other = (ours, theirs) if OPTIONS in ours else (theirs, ours)
-    return OPTIONS in made and OPTIONS not in other and name in made.keys() - other.keys()
 
 
 def _count(found: dict[str, _Mismatch], one: _Mismatch) -> None:
@@ -139,11 +142,15 @@ def _stated(store: Store, rows: Mapping[str, RunRow]) -> Stated:
         )
         for run_id, tools, budgets in answer.rows:
             if budgets is not None and budgets != "null":
-                versions[run_id]["budgets"] = json_text(parse_json(budgets))
+                said = versions[run_id].get(BUDGETS)
+                labelled = json_text(parse_json(budgets))
+                versions[run_id][BUDGETS] = labelled if said is None else f"{said} and {labelled}"
             if tools is not None:
                 references[run_id] = tools
     known = _contracts(store, set(references.values()))
-    return Stated(versions, {run_id: known.get(ref, {}) for run_id, ref in references.items()})
+    replays = {run_id for run_id, row in rows.items() if row.replay_of is not None}
+    tools = {run_id: known.get(ref, {}) for run_id, ref in references.items()}
+    return Stated(versions, replays, tools)
 
 
 def _contracts(store: Store, references: set[str]) -> dict[str, dict[str, str]]:
@@ -164,7 +171,7 @@ def _schema_digest(contract: Mapping[str, JsonValue]) -> str:
 def _versions(row: RunRow) -> dict[str, str]:
     said = parse_json(row.versions)
     assert isinstance(said, dict)
-    if OPTIONS in said:  # which tell the renames already
+    if row.replay_of is not None:  # its options tell the renames already
         said.pop(MAPPED, None)
     return {name: version if isinstance(version, str) else json_text(version)
             for name, version in said.items()}  # fmt: skip

@@ -29,6 +29,7 @@ def side(
     good: int,
     unsafe: Sequence[int] = (),
     versions: dict[str, str] | None = None,
+    replay_of: str | None = None,
     **labels: Any,
 ) -> list[Batch]:
     """So many runs of the tasks T-0, T-1 …, of which the first are good."""
@@ -42,6 +43,7 @@ def side(
                 "injection_task_id": "1", **labels,
             },
             versions=versions,
+            replay_of=replay_of,
         )
         for n in range(count)
     ]  # fmt: skip
@@ -124,6 +126,14 @@ def test_versions_that_differ_are_refused_by_name_unless_the_file_expects_them(
         ({"versions": {"model": "m-1"}}, {}, "model: 'm-1' against nothing stated in 1 pair"),
         ({}, {"versions": {"cluster": "b"}}, "cluster: nothing stated against 'b' in 1 pair"),
         ({"versions": {"replay": "a"}}, {"versions": {"replay": "b"}}, "replay: 'a' against 'b'"),
+        ({}, {"versions": {"replay": "b", "model": "m"}}, "replay: nothing stated against 'b'"),
+        ({}, {"versions": {"replay": "b", "model": "m"}}, "model: nothing stated against 'm'"),
+        ({"versions": {"replay": "a"}}, {"versions": {"replay": "a", "map": "m"}}, "map: nothing"),
+        (
+            {"versions": {"budgets": "A"}, "budgets": {"steps": 5}},
+            {"versions": {"budgets": "B"}, "budgets": {"steps": 5}},
+            """budgets: 'A and {"steps":5}' against 'B and {"steps":5}'""",
+        ),
     ],
 )
 def test_what_a_comparison_needs_to_be_equal_must_be_stated_alike(
@@ -153,9 +163,10 @@ def test_a_replay_may_be_compared_with_a_record_and_that_is_told(tmp_path: Path)
     store = kept(
         tmp_path / "traces",
         *side("old", count=1, good=1),
-        *side("new", count=1, good=1, versions={"replay": "a", "planner": "p"}),
+        *side("new", count=1, good=1, versions={"replay": "a", "planner": "p"}, replay_of="old-0"),
     )
-    notes = of(gate(store, tmp_path, SUCCESS, "--json"))["notes"]
+    replays = "--candidate", "tag=new,replays"
+    notes = of(gate(store, tmp_path, SUCCESS, "--json", *replays))["notes"]
     assert notes == ["a replay is compared with a record: its latency is modelled"]
 
 
@@ -163,10 +174,12 @@ def test_the_renames_of_a_replay_are_among_its_options(tmp_path: Path) -> None:
     one, two = {"replay": "a"}, {"replay": "b", "map": "pay=payout"}
     store = kept(
         tmp_path / "traces",
-        *side("old", count=1, good=1, versions=one),
-        *side("new", count=1, good=1, versions=two),
+        *side("old", count=1, good=1, versions=one, replay_of="recorded"),
+        *side("new", count=1, good=1, versions=two, replay_of="recorded"),
     )
-    report = of(gate(store, tmp_path, f'expect_differs = ["replay"]\n{SUCCESS}', "--json"))
+    replays = "--baseline", "tag=old,replays", "--candidate", "tag=new,replays"
+    text = f'expect_differs = ["replay"]\n{SUCCESS}'
+    report = of(gate(store, tmp_path, text, "--json", *replays))
     assert [note.partition(":")[0] for note in report["notes"]] == ["as expected, replay"]
 
 
