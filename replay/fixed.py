@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from replay import fixed_loop
+from replay import fixed_loop, threads
 from tracekit.conditions import Conditions
 
 _SECOND_NS = 1_000_000_000
@@ -277,7 +277,8 @@ def _wait(real: Callable[..., bool]) -> Callable[..., bool]:
     """Let a wait that was in vain have taken its time: who asks again goes by a deadline."""
 
     def wait(self: threading.Condition, timeout: float | None = None) -> bool:
-        came = real(self, timeout)
+        with threads.waiting(timeout):
+            came = real(self, timeout)
         if not came and timeout is not None and timeout > 0 and (found := held()) is not None:
             found.conditions.advance(int(timeout * _SECOND_NS))
         return came

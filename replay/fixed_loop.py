@@ -5,7 +5,8 @@ A loop that has nothing to do before its next timer moves the clock there. So ``
 waits for it: work in an executor may take as long as the timer says.
 
 Here too waits what is to be cancelled and never is: it waits as long as it was told to, and in a
-loop that has nothing else to do no longer. Only the time counts in which the loop had to wait.
+loop that has nothing else to do no longer. Only the time counts in which the loop had to wait. That
+is real time while another thread may act, and be the one that cancels it.
 
 Loops that are not of ``asyncio`` (uvloop) keep their own time.
 """
@@ -15,17 +16,21 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+import time
 from asyncio import base_events, selector_events
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from replay import threads
 from tracekit.conditions import Conditions
 
 _SECOND_NS = 1_000_000_000
 _GRACE_S = 0.02
 """How long other threads, which may be about to call, are given before the clock is moved."""
+_ALLOWANCE_S = 1.0
+"""How much longer than recorded a thread at work may take, which shares a processor here."""
 _PENDING = "_tracekit_pending"
 _BUSY_TURNS = 1_000
 """A loop that does nothing but turn this often takes time from then on, as it would."""
@@ -166,33 +171,54 @@ class _Selector:
         """Return what is ready; at the latest when the clock is ``timeout`` further."""
         if self._waits:
             return self._select_patiently(timeout)
-        found = self._held()
-        if found is None or timeout is None or timeout <= 0:
+        if timeout is not None and timeout <= 0:
             return list(self._real.select(timeout))
-        events: list[Any] = self._real.select(self._patience(timeout))
+        found = self._held()
+        real = timeout if found is None or timeout is None else self._patience(timeout)
+        with threads.waiting(timeout):
+            events: list[Any] = list(self._real.select(real))
+        if found is None or timeout is None:
+            return events
         if not events:
             found.conditions.advance(math.ceil(timeout * _SECOND_NS) + 1)
         return events
 
     def _select_patiently(self, timeout: float | None) -> list[Any]:
         """As ``select``, and end the waits whose time is over."""
-        found, least = self._held(), min(self._waits.values())
+        found, least = self._held(), max(0.0, min(self._waits.values()))
         turns = timeout is not None and timeout <= 0
         wait = 0.0 if turns else least if timeout is None else min(least, timeout)
         before = self._loop.time()
         ours = found is not None or timeout is None
-        events = list(self._real.select(self._patience(wait) if ours else wait))
+        with threads.waiting(wait):
+            events = self._await_threads(wait) if ours else list(self._real.select(wait))
         self._turns = self._turns + 1 if turns and not events else 0
+        passed = self._loop.time() - before
         if found is None and timeout is not None:
-            self._pass(None, self._loop.time() - before)
+            self._pass(passed)
         elif not events and (not turns or self._turns > _BUSY_TURNS):
-            self._pass(found if timeout is not None else None, wait or _TURN_S)
+            lasted = wait or _TURN_S
+            if found is not None and timeout is not None and passed < lasted:
+                found.conditions.advance(math.ceil((lasted - passed) * _SECOND_NS) + 1)
+            self._pass(lasted)
         return events
 
-    def _pass(self, found: Held | None, seconds: float) -> None:
-        """Let so much time have passed; where it is not ours to move, it has."""
-        if found is not None:
-            found.conditions.advance(math.ceil(seconds * _SECOND_NS) + 1)
+    def _await_threads(self, wait: float) -> list[Any]:
+        """Wait in earnest while another thread may act first; return what is ready then."""
+        began = time.monotonic()
+        events: list[Any] = self._real.select(self._patience(wait))
+        spent = time.monotonic() - began
+        while not events and wait and spent < wait + _ALLOWANCE_S:
+            if not threads.others_may_act(in_s=wait - spent):
+                break
+            events = self._real.select(_GRACE_S)
+            spent = time.monotonic() - began
+        if events:  # may be what cancels, so that no wait ends with it
+            self._waits = {over: left - spent for over, left in self._waits.items()}
+        return list(events)
+
+    def _pass(self, seconds: float) -> None:
+        """Let so much have passed of the time of all waits."""
         for over, left in self._waits.items():
             self._waits[over] = left - seconds
             if left <= seconds:

@@ -14,17 +14,15 @@ import asyncio
 import concurrent.futures.thread as pools
 import functools
 import inspect
-import os
 import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
 from replay import fixed_loop
+from replay.threads import is_idle, is_own, runs_own_code
 from tracekit.decorators import MARK
 
 PATIENCE_S = 10.0
@@ -32,17 +30,6 @@ PATIENCE_S = 10.0
 _TICK_S = 0.002
 _QUIET = 3
 """So many looks one after the other must find nothing under way."""
-_LIBRARIES = tuple(
-    {
-        os.path.join(os.path.realpath(folder), "")
-        for name, folder in sysconfig.get_paths().items()
-        if name in ("stdlib", "platstdlib", "purelib", "platlib")
-    }
-    | {
-        os.path.join(Path(__file__).resolve().parents[1], package, "")
-        for package in ("replay", "tracekit")
-    }
-)
 _NAMED = 3
 
 
@@ -51,7 +38,7 @@ class Lingering:
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self._until = time.monotonic() + patience_s
-        self._before = {thread for thread in threading.enumerate() if not _is_idle(thread)}
+        self._before = {thread for thread in threading.enumerate() if not is_idle(thread)}
         self._in_loops: list[str] = []
 
     def note_loop(self) -> None:
@@ -84,7 +71,7 @@ class Lingering:
 
     def _waited_for(self) -> list[threading.Thread]:
         main = threading.main_thread()
-        return [t for t in self._begun() if not (t.daemon or t is main or _is_idle(t))]
+        return [t for t in self._begun() if not (t.daemon or t is main or is_idle(t))]
 
     def _pools(self) -> bool:
         return any(thread in pools._threads_queues for thread in self._begun())
@@ -94,7 +81,7 @@ class Lingering:
         return [
             thread
             for thread in self._begun()
-            if thread.daemon and _runs_own_code(frames.get(thread.ident or 0))
+            if thread.daemon and runs_own_code(frames.get(thread.ident or 0))
         ]
 
 
@@ -102,23 +89,6 @@ def describe_left(left: Sequence[str]) -> str:
     """Say what was still under way, in one sentence."""
     shown = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" if left[_NAMED:] else "")
     return f"threads, tasks or generators were still under way: {shown}"
-
-
-def _is_idle(thread: threading.Thread) -> bool:
-    """Whether a thread belongs to a pool and waits for work."""
-    work = pools._threads_queues.get(thread)
-    if work is None or not work.empty():
-        return False
-    frame = sys._current_frames().get(thread.ident or 0)
-    return frame is not None and frame.f_code is pools._worker.__code__
-
-
-def _runs_own_code(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if _is_own(frame.f_code):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _may_go_on(task: asyncio.Task[Any]) -> bool:
@@ -132,7 +102,7 @@ def _may_go_on(task: asyncio.Task[Any]) -> bool:
 def _awaits_own_code(coroutine: Any) -> bool:
     while coroutine is not None:
         code = getattr(coroutine, "cr_code", getattr(coroutine, "ag_code", None))
-        if isinstance(code, CodeType) and _is_own(code):
+        if isinstance(code, CodeType) and is_own(code):
             return True
         coroutine = getattr(coroutine, "cr_await", getattr(coroutine, "ag_await", None))
     return False
@@ -142,12 +112,7 @@ def _is_own_callback(callback: Any) -> bool:
     while isinstance(callback, functools.partial):
         callback = callback.func
     code = getattr(inspect.unwrap(callback), "__code__", None)
-    return hasattr(callback, MARK) or (isinstance(code, CodeType) and _is_own(code))
-
-
-def _is_own(code: CodeType) -> bool:
-    name = code.co_filename
-    return not name.startswith(("<frozen", *_LIBRARIES))
+    return hasattr(callback, MARK) or (isinstance(code, CodeType) and is_own(code))
 
 
 def _name_of(what: Any) -> str:
