@@ -22,6 +22,7 @@ from replay.declared import declared_by
 from replay.errortext import place_of, text_of, traceback_of
 from replay.lingering import PATIENCE_S, Lingering
 from replay.pipe import Channel, PipeAnswerer, PipeSink, PipeTagger
+from replay.ruling import found_by_functions, told_rules
 from tracekit import conditions, guard, integrations
 from tracekit.canonical import JsonValue, as_compared, copy_json, described_parts, encode
 from tracekit.canonical.text import holds_long_text
@@ -134,7 +135,7 @@ def describe(planner: object) -> dict[str, Any]:
 
 
 def outline(planner: object) -> dict[str, Any]:
-    """Say what ``planner`` itself is: its kind, name and parameters.
+    """Say what ``planner`` itself is: its kind, name and parameters, and what its process redacts.
 
     Raises:
         PlannerSignatureError: it cannot be called.
@@ -155,6 +156,7 @@ def outline(planner: object) -> dict[str, Any]:
         "name": mark.name if mark is not None and agent else name,
         "parameters": parameters,
         "script": kind == "decide" and ("script" in parameters or len(parameters) >= 3),
+        "redact": told_rules(),
     }
 
 
@@ -183,8 +185,11 @@ def run_in_child(planner: object, request: Mapping[str, Any], channel: Channel) 
 
     Returns:
         ``{"answer": value, "types": tags, "replayable": bool}``, or ``{"error": {...}}`` where the
-        planner raised; with ``left`` where something that it began was still under way.
+        planner raised; with ``left`` where something that it began was still under way. Asked to
+        ``scan`` values, it runs nothing: ``{"found": [bool, …]}``.
     """
+    if "scan" in request:
+        return {"found": found_by_functions(request["scan"])}
     beside = Lingering(float(request.get("patience_s", PATIENCE_S)))
     stirring.stir(_stirred[-1])
     start = datetime.fromtimestamp(request["clock_ns"] / 1e9, UTC)

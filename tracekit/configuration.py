@@ -251,6 +251,11 @@ def recorder() -> Recorder:
     return found
 
 
+def configured_rules() -> Rules:
+    """The rules of redaction of this process; to ask for them begins no recording."""
+    return settings.redaction_rules() if _recorder is None else _recorder.redactor.rules
+
+
 _spans_wanted = False
 """Whether other people's spans are to be recorded and there was no provider to take them from."""
 

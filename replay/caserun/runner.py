@@ -6,7 +6,7 @@ there. Everything runs through the same session and behind the same walls as a r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -27,11 +27,12 @@ from replay.oracles import OracleFinding, Outcome, evaluate, unevaluated
 from replay.oracles.outcome import Raised
 from replay.replayer import ReplayOptions, isolate, name_of
 from replay.result import Verdict
+from replay.ruling import with_told
 from replay.scribe import Scribe
 from replay.session import Answered, Session, SessionResult
 from replay.tape_answers import prompt_text, tools_of
 from tracekit.canonical import JsonValue
-from tracekit.errors import UsageError
+from tracekit.errors import DistillError, UsageError
 from tracekit.redact import Redactor
 from tracekit.settings import redaction_rules
 from tracekit.sink import NowhereSink
@@ -136,11 +137,16 @@ class CaseRunner:
         self._model: Model | None = None
         self._tagger = RememberingTagger.of_user()
         self.redactor = Redactor(redaction_rules(), self._tagger)
-        """Takes out of what the planner says what the rules of today take."""
+        """Takes out of what the planner says what the rules of today take, its own code's too."""
+        self.asks = False
+        """Whether its code has functions as rules: those do not leave its process."""
 
     def __enter__(self) -> Self:
         """Put the walls up and import the planner; see ``run_case`` for what it raises."""
         self._isolate.__enter__()
+        told = self._isolate.ready.planner["redact"]
+        self.redactor = Redactor(with_told(redaction_rules(), told), self._tagger)
+        self.asks = bool(told["functions"])
         return self
 
     def __exit__(self, *reason: Any) -> None:
@@ -186,6 +192,24 @@ class CaseRunner:
         session = Session(answers, scribe, planner_name=self._isolate.ready.planner["name"])
         done = session.run(self._isolate, self._request(case, model))
         return self._judged(case, answers, done)
+
+    def scan(self, values: Sequence[JsonValue]) -> list[bool]:
+        """Say of each value whether a function of the planner's code finds a secret in it.
+
+        Its process is begun for that, so this runner is not in use.
+
+        Raises:
+            DistillError: nobody knows, since its process did not say.
+        """
+        with self._isolate:
+            done = self._isolate.run({"scan": list(values)}, lambda message: None)
+        found = (done.result or {}).get("found")
+        if not isinstance(found, list):
+            raise DistillError(
+                f"the functions that {self.planner_name} redacts with could not be asked: "
+                f"{done.detail or done.kind}"
+            )
+        return [bool(one) for one in found]
 
     def _redact(self, value: JsonValue) -> JsonValue:
         return self.redactor.redact(value).value

@@ -27,33 +27,47 @@ _VALUES = frozenset(
 _OUR_DIGEST = re.compile("[0-9a-f]{12}")
 
 
-def secrets_in(case: Case) -> list[Finding]:
+def secrets_in(case: Case, *, rules: Rules | None = None) -> list[Finding]:
     """Return the secrets in a case, each place once.
+
+    Args:
+        case: The case.
+        rules: What is a secret; the user's rules by default.
 
     Raises:
         UsageError: the user's rules are not understood.
     """
     data = case.as_data()
     found = list(scan({**data, "source": _without_shapes(data.get("source"))}))
-    rules = redaction_rules()
+    rules = rules or redaction_rules()
     redactor = Redactor(rules, UnkeyedTagger())
     found += _compared(case.expected, redactor)
     if rules != Rules():
-        for place, value in ((("name",), case.name), *_values(data, ())):
+        for place, value in exchanged(case):
             inside = redactor.scan(value)
             found += [Finding(f"{pointer(place)}{one.pointer}", one.kind) for one in inside]
     return list({one.pointer: one for one in reversed(found)}.values())[::-1]
 
 
-def secrets_in_name(name: str) -> list[Finding]:
+def exchanged(case: Case) -> Iterator[tuple[Path, JsonValue]]:
+    """Yield what of a case the user's own rules are about, and where it stands."""
+    yield ("name",), case.name
+    yield from _values(case.as_data(), ())
+
+
+def secrets_in_name(name: str, *, rules: Rules | None = None) -> list[Finding]:
     """Return the secrets in what a case or its file is called."""
-    return scan(name, rules=redaction_rules())
+    return scan(name, rules=rules or redaction_rules())
 
 
-def secrets_in_comments(text: str) -> list[Finding]:
+def secrets_in_comments(text: str, *, rules: Rules | None = None) -> list[Finding]:
     """Return the secrets in the comments of a case file."""
-    comments = [line.partition("#")[2] for line in text.splitlines() if "#" in line]
-    return scan("\n".join(comments), rules=redaction_rules())
+    return scan(comments_of(text), rules=rules or redaction_rules())
+
+
+def comments_of(text: str) -> str:
+    """Return the comments of a case file, a line each."""
+    return "\n".join(line.partition("#")[2] for line in text.splitlines() if "#" in line)
 
 
 def _compared(expected: Expected, redactor: Redactor) -> Iterator[Finding]:

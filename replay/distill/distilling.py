@@ -158,6 +158,7 @@ class _Work:
     def _begun(self, failing: CaseRunner, fixed: CaseRunner | None) -> tuple[Draft, Judge]:
         """Find the failure on the whole run."""
         check_replayable(self.record, deciding=failing.deciding)
+        self._rules, self._ask = failing.redactor.rules, failing.scan if failing.asks else None
         start, remarks = whole_run(
             self.record,
             deciding=failing.deciding,
@@ -201,8 +202,8 @@ class _Work:
 
     def _written(self, told: DistillResult, comments: Comments) -> DistillResult:
         """Write the file, if there is nothing in it that must not be."""
-        text = render(told.case, notes=notes_on(told), comments=comments)
-        check_no_secrets(told.case, text)
+        text = render(told.case, notes=notes_on(told), comments=comments, rules=self._rules)
+        check_no_secrets(told.case, text, rules=self._rules, ask=self._ask)
         path = None
         if self.options.out is not None:
             path = write_new(self.options.out, slug(told.case.name), text)

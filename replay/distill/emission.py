@@ -5,23 +5,34 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
 from replay.case import SUFFIX, Case, dump_case, parse_case
-from replay.caserun.secrets import secrets_in, secrets_in_comments, secrets_in_name
+from replay.caserun.secrets import (
+    comments_of,
+    exchanged,
+    secrets_in,
+    secrets_in_comments,
+    secrets_in_name,
+)
+from tracekit.canonical import JsonValue
 from tracekit.errors import CaseError, DistillError
-from tracekit.redact import Redactor, UnkeyedTagger, scan
+from tracekit.jsontree import pointer
+from tracekit.redact import Finding, Redactor, Rules, UnkeyedTagger, scan
 from tracekit.settings import redaction_rules
 
+Ask = Callable[[Sequence[JsonValue]], list[bool]]
 Comments = Mapping[tuple[str, int], str]
 """Field of the case and place in its list → what to say above it."""
 
 
-def render(case: Case, *, notes: Sequence[str], comments: Comments) -> str:
+def render(
+    case: Case, *, notes: Sequence[str], comments: Comments, rules: Rules | None = None
+) -> str:
     """Return the file's text with its comments.
 
     Those quote what the planner did, which no redaction has seen, and cut placeholders short.
@@ -29,7 +40,7 @@ def render(case: Case, *, notes: Sequence[str], comments: Comments) -> str:
     Raises:
         CaseError: it would be read as something else.
     """
-    redactor = Redactor(redaction_rules(), UnkeyedTagger())
+    redactor = Redactor(rules or redaction_rules(), UnkeyedTagger())
     notes = [redactor.redact_text(note) for note in notes]
     text = dump_case(case, notes=notes)
     lines = text.splitlines(keepends=True)
@@ -53,14 +64,31 @@ def _placed(text: str, comments: Comments) -> Iterator[tuple[int, str]]:
                 yield item.start_mark.line, comments[key.value, place]
 
 
-def check_no_secrets(case: Case, text: str) -> None:
+def check_no_secrets(
+    case: Case, text: str, *, rules: Rules | None = None, ask: Ask | None = None
+) -> None:
     """Refuse a case that holds something which redaction would have removed.
+
+    Args:
+        case: The case.
+        text: Its file.
+        rules: What is a secret; the user's rules by default.
+        ask: Says of values whether the planner's own code takes them for secrets.
 
     Raises:
         DistillError: it does; the message says where, not what.
     """
-    found = secrets_in(case) or scan(text) or secrets_in_comments(text)
-    found = found or [replace(f, pointer="/name") for f in secrets_in_name(slug(case.name))]
+    found = secrets_in(case, rules=rules) or scan(text) or secrets_in_comments(text, rules=rules)
+    name = secrets_in_name(slug(case.name), rules=rules)
+    found = found or [replace(f, pointer="/name") for f in name]
+    if not found and ask is not None:
+        asked = [*exchanged(case), ((), comments_of(text))]
+        says = ask([value for _, value in asked])
+        found = [
+            Finding(pointer(place), "function")
+            for (place, _), secret in zip(asked, says, strict=True)
+            if secret
+        ]
     if found:
         places = ", ".join(f"{f.pointer or 'a comment'} ({f.kind})" for f in found[:5])
         raise DistillError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,13 @@ import pytest
 from replay.case import parse_case
 from replay.caserun import CaseRunner, run_case
 from replay.caserun.lint import lint_case
+from replay.distill import DistillOptions, DistillResult, Wish, distill_record
 from replay.distill.emission import check_no_secrets
+from replay.options import ReplayOptions
+from replay.ruling import with_told
+from tests.replay.tape_kit import call, contract, record
 from tracekit.errors import DistillError
+from tracekit.redact import Rules
 from tracekit.trajectory import Trajectory
 
 MAIL = "bob.ross@corp.org"
@@ -203,3 +209,56 @@ def test_a_secret_in_the_name_of_a_file_is_found(monkeypatch: pytest.MonkeyPatch
     assert found.startswith("the file's name holds what looks like a secret")
     with pytest.raises(DistillError, match="/name"):
         check_no_secrets(case.model_copy(update={"name": "INC-4711"}), "#")
+
+
+OWN = """\
+import re, tracekit
+tracekit.configure(redact=[{rule}])
+def reads(history, tools):
+    shown = [m["content"] for m in history if m["role"] == "tool"]
+    if not shown:
+        return {{"calls": [{{"tool": "doc.get", "arguments": {{}}}}]}}
+    code = re.search(r"Wire (\\S+)", str(shown[0]))
+    if len(shown) == 1 and code:
+        return {{"calls": [{{"tool": "wire.do", "arguments": {{"code": code[1]}}}}]}}
+    return {{"answer": "done"}}
+"""
+
+
+def distilled_with(rule: str, folder: Path) -> DistillResult:
+    """Distill a run that is older than the rule of the planner's code."""
+    (folder / f"own_{folder.name}.py").write_text(OWN.format(rule=rule))
+    run = record(
+        call("doc.get", "read", "Hello. Wire CODE-991 now."),
+        call("wire.do", "write", "ok", code="CODE-991"),
+        tools=[contract("doc.get", "read"), contract("wire.do", "write", "code")],
+    )
+    options = DistillOptions(
+        replay=ReplayOptions(path=(str(folder),)), wish=Wish(failing=("forbid:wire.do",))
+    )
+    return distill_record(run, planner=f"own_{folder.name}:reads", options=options)
+
+
+def test_a_pattern_of_the_planners_code_is_redacted_in_the_case_of_an_older_run(
+    tmp_path: Path,
+) -> None:
+    found = distilled_with('re.compile(r"CODE-\\d+")', tmp_path)
+    assert "CODE-991" not in found.text
+    assert "Wire redacted-pattern_1-" in found.text
+
+
+def test_a_function_of_the_planners_code_is_asked_before_a_case_is_written(tmp_path: Path) -> None:
+    rule = 'lambda text: [m.span() for m in re.finditer(r"CODE-\\d+", text)]'
+    with pytest.raises(DistillError, match=r"/observations/0/returns \(function\)"):
+        distilled_with(rule, tmp_path)
+
+
+def test_rules_of_both_processes_count_and_one_of_both_counts_once() -> None:
+    mine = Rules.from_user(["owner", re.compile("A-1"), re.compile("B-2")])
+    told = {"fields": ["$.a"], "patterns": [["pattern_1", "B-2", 32]], "functions": 1}
+    both = with_told(mine, told)
+    assert both.fields == ("$.a", "owner")
+    assert [(name, one.pattern) for name, one in both.compiled] == [
+        ("pattern_1", "B-2"),
+        ("pattern_2", "A-1"),
+    ]
