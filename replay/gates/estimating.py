@@ -6,7 +6,7 @@ of metric, and that too few samples for an interval to be trusted are said to be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
@@ -41,6 +41,8 @@ class Estimated:
     lost: int | None = None
     """Pairs in which only the baseline succeeded."""
     gained: int | None = None
+    did: int | None = None
+    """Of a share of runs: how many did."""
     needed: int | None = None
     """Pairs that show a difference of this size at all, with the power that is usual."""
     unlikely: bool = True
@@ -60,8 +62,7 @@ def estimate(metric: Metric, samples: Sequence[Count], *, confidence: float) -> 
         few = _few(n, fewest, "run")
         return Estimated(found.value, None if few else found.interval, n, few=few)
     if metric.definition.form == "share":
-        share = Proportion(sum(map(_did, samples)), n)
-        return Estimated(share.value, share.clopper_pearson(confidence=confidence), n)
+        return _of_share(Proportion(sum(map(_did, samples)), n), confidence)
     few = _few(n, fewest_pairs(alpha=1 - confidence), "run")
     if metric.definition.form == "ratio":
         parts = [(one.numerator, one.denominator) for one in samples]
@@ -71,11 +72,15 @@ def estimate(metric: Metric, samples: Sequence[Count], *, confidence: float) -> 
             none = found.note or f"no {metric.definition.denominator}"
         if metric.percent and found.value in (0, 1):
             # All runs agree: drawing them anew shows nothing of what others may do.
-            share = Proportion(n if found.value else 0, n)
-            return Estimated(found.value, share.clopper_pearson(confidence=confidence), n)
+            return _of_share(Proportion(n if found.value else 0, n), confidence)
         return Estimated(found.value, None if few else found.interval, n, few=few, why_none=none)
     found = mean_of([_value(one) for one in samples], confidence=confidence)
     return Estimated(found.value, None if few else found.interval, n, few=few)
+
+
+def _of_share(share: Proportion, confidence: float) -> Estimated:
+    interval = share.clopper_pearson(confidence=confidence)
+    return Estimated(share.value, interval, share.n, did=share.successes)
 
 
 def estimate_change(
@@ -209,8 +214,8 @@ def needed_for(found: Estimated, bound: float, *, confidence: float) -> int | No
     """Count the samples of which the interval would lie on one side of ``bound``.
 
     Where the bound is no difference, with a power of 80 %; else the least that do, if the value
-    stays what it is: for pairs that succeed or fail by the exact interval, else by the root of the
-    samples. None where the value is the bound, or where no number in reason would do.
+    stays what it is: for runs or pairs that succeed or fail by the exact interval, else by the root
+    of the samples. None where the value is the bound, or where no number in reason would do.
     """
     if found.value is None or found.interval is None or found.value == bound:
         return None
@@ -219,6 +224,8 @@ def needed_for(found: Estimated, bound: float, *, confidence: float) -> int | No
         return found.needed
     if found.lost is not None and found.gained is not None:
         return _needed_pairs(found, bound, above=above, confidence=confidence)
+    if found.did is not None:
+        return _needed_runs(found, bound, above=above, confidence=confidence)
     near = found.value - found.interval.low if above else found.interval.high - found.value
     times = near / abs(found.value - bound)
     if not times < _MOST_NEEDED:  # an end that has no bound is not brought nearer by any number
@@ -236,7 +243,31 @@ def _needed_pairs(found: Estimated, bound: float, *, above: bool, confidence: fl
         interval = interval_of_difference(lost, gained, pairs, confidence)
         return interval.low >= bound if above else interval.high < bound
 
-    high = found.n
+    return _least(decides, found.n)
+
+
+def _needed_runs(found: Estimated, bound: float, *, above: bool, confidence: float) -> int | None:
+    """Count the runs by the exact interval of Clopper and Pearson, the share being what it is.
+
+    It is defined for parts of a run as well, so more runs of the same share come to the same.
+    """
+    from scipy.stats import beta
+
+    assert found.value is not None
+    share, tail = found.value, (1 - confidence) / 2
+
+    def decides(n: int) -> bool:
+        did = share * n
+        if above:
+            return bool(beta.ppf(tail, did, n - did + 1) >= bound)
+        return bool(beta.isf(tail, did + 1, n - did) < bound)
+
+    return _least(decides, found.n)
+
+
+def _least(decides: Callable[[int], bool], n: int) -> int | None:
+    """Search the least number above ``n`` that decides."""
+    high = n
     while not decides(high):
         high *= 2
         if high > _MOST_NEEDED:
@@ -245,7 +276,7 @@ def _needed_pairs(found: Estimated, bound: float, *, above: bool, confidence: fl
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if decides(middle) else (middle, high)
-    return high if high > found.n else None
+    return high if high > n else None
 
 
 def _did(one: Count) -> bool:

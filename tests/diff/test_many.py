@@ -393,6 +393,7 @@ def test_the_json_keeps_to_its_published_schema(store: Store, tmp_path: Path) ->
         ((*SIDES, "--full"), "are for two runs that are named"),
         ((*SIDES, "--html", "d.html"), "--html is for two runs that are named"),
         (("old-same", "new-same", "--jobs", "2"), "--jobs and --references are for many runs"),
+        ((*SIDES, "--references", "nowhere"), "--references: there is no folder 'nowhere'"),
         (("--baseline", "tag=none", "--candidate", "tag=v7"), "no runs match the baseline"),
         (("--baseline", "since=never", "--candidate", "tag=v7"), "'never' is no time"),
     ],

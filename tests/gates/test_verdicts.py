@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from scipy.stats import binomtest
 
 from replay.gates import MeasuredPair
 from tests.gates.measured import NO_PART, measured, pairs_of, runs, verdict, with_pairs
@@ -226,6 +227,38 @@ def test_a_level_is_held_by_its_interval_too() -> None:
         "task_success >= 80%", "task_success >= 88%", "task_success >= 97%",
     )}  # fmt: skip
     assert list(found.values()) == ["pass", "inconclusive", "fail"]
+
+
+@pytest.mark.parametrize(
+    ("check", "share", "needed"),
+    [
+        ("task_success >= 80%", 1.0, 17),
+        ("task_success >= 99%", 1.0, 368),
+        ("task_success <= 20%", 0.0, 17),
+    ],
+)
+def test_the_runs_that_a_level_needs_are_those_of_the_exact_interval_whatever_is_there(
+    check: str, share: float, needed: int
+) -> None:
+    name, _, bound = check.split()
+    for n in range(1, 17):
+        evidence = runs(*(measured(f"r{i}", **{name: bool(share)}) for i in range(n)))
+        assert verdict(check, evidence).needed == needed
+    low = [binomtest(n, n).proportion_ci(method="exact").low for n in (needed - 1, needed)]
+    wanted = float(bound.rstrip("%")) / 100
+    assert low[0] < (wanted if share else 1 - wanted) <= low[1]
+
+
+def test_more_runs_of_the_same_share_need_no_other_number() -> None:
+    def needed(n: int) -> int | None:
+        evidence = runs(*(measured(f"r{i}", task_success=i % 10 != 0) for i in range(n)))
+        return verdict("task_success >= 85%", evidence).needed
+
+    least = needed(10)
+    assert least is not None
+    assert {needed(n) for n in range(10, least, 10)} == {least}
+    low = binomtest(round(least * 0.9), least).proportion_ci(method="exact").low
+    assert low == pytest.approx(0.85, abs=0.005)
 
 
 # --- buckets --------------------------------------------------------------------------------------

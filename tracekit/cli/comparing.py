@@ -115,7 +115,7 @@ def diff(
     write_reports(found, html=html, markdown=markdown, junit=junit)
     warn_of_damage(opened)
     if accept:
-        accept_runs([right.run_id], opened, references_for(opened, references))
+        accept_runs([right.run_id], opened, references_for(opened, references, accept=True))
         raise SystemExit(NOTHING)
     if found.same:
         raise SystemExit(NOTHING)

@@ -92,10 +92,23 @@ def _moment(text: str) -> datetime:
         raise UsageError(error.message) from error
 
 
-def references_for(store: Store, folder: str | None) -> References:
-    """Read the accepted trajectories."""
+def references_for(store: Store, folder: str | None, *, accept: bool) -> References:
+    """Read the accepted trajectories.
+
+    Args:
+        store: The store, beside whose runs they are by default.
+        folder: Where else they are.
+        accept: Whether more are accepted, for which the folder is made.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
     from replay.comparing.references import folder_of, read_references
 
+    if folder is not None and not accept and not Path(folder).is_dir():
+        raise UsageError(
+            f"--references: there is no folder {folder!r}", hint="name the one that --accept made"
+        )
     return read_references(folder_of(store.path) if folder is None else Path(folder))
 
 
@@ -116,7 +129,7 @@ def compare_selected(
 
     sides = read_sides(baseline, candidate)
     opened = open_for_reading(store)
-    kept = references_for(opened, references)
+    kept = references_for(opened, references, accept=accept)
     with Bar("comparing") as bar:
         found = compare_many(*sides, store=opened, references=kept, jobs=jobs, progress=bar.advance)
     _tell(found, as_json=as_json)
