@@ -5,10 +5,12 @@ Prompts go through ``conversations``, so that each is kept as what it adds to an
 
 from __future__ import annotations
 
+import errno
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 from tracekit.canonical import (
     Encoded,
@@ -22,11 +24,13 @@ from tracekit.canonical import (
 from tracekit.canonical.plain import Plain, write_plain
 from tracekit.conversations import KeptPrompt
 from tracekit.events import Blob, ContentState, Payload
+from tracekit.interruption import pass_on
 from tracekit.limits import NO_LIMITS, Limits, StoreMeter, cut, only_digest
 from tracekit.operations import RunScope
 from tracekit.prompts import prompt_columns
 from tracekit.redact import Redactor, Scope
 
+T = TypeVar("T")
 _as_blob: Callable[[tuple[str, str, bytes]], Blob] = functools.partial(tuple.__new__, Blob)
 """Make one of its parts in order: what ``Blob`` does, at half the cost."""
 
@@ -50,6 +54,17 @@ class Kept:
         if self.prompt is not None:
             return self.prompt.value
         return self._value if self._data is None else parse_json(self._data)
+
+    def cut(self) -> None:
+        """Keep no more of it than how it begins."""
+        if self.blobs:
+            whole = self.blobs[0].data if self.prompt is None else json_bytes(self.prompt.value)
+            self.payload, mark = cut(self.payload, whole)
+            self.blobs = (mark,)
+
+    def drop(self) -> None:
+        """Keep no more of it than its digest."""
+        self.payload, self.blobs = only_digest(self.payload), ()
 
     @property
     def without_messages(self) -> JsonValue:
@@ -86,8 +101,7 @@ class Keeper:
         kept = keep_value(value, redactor, run.secrets)
         limit = self.limits.value_bytes
         if limit is not None and len(kept.blobs[0].data) > limit:
-            kept.payload, mark = cut(kept.payload, kept.blobs[0].data)
-            kept.blobs = (mark,)
+            kept.cut()
         return self._with_room(kept, run)
 
     def keep_prompt(self, value: object, redactor: Redactor, run: RunScope) -> Kept:
@@ -100,8 +114,7 @@ class Keeper:
         kept = Kept(prompt.payload, prompt.blobs, prompt.columns, prompt)
         limit = self.limits.value_bytes
         if limit is not None and prompt.prompt.size > limit:
-            kept.payload, mark = cut(kept.payload, json_bytes(prompt.value))
-            kept.blobs = (mark,)
+            kept.cut()
         return self._with_room(kept, run)
 
     def _with_room(self, kept: Kept, run: RunScope) -> Kept:
@@ -113,7 +126,7 @@ class Keeper:
         full = limit is not None and run.kept_bytes + size > limit
         if full or (self.meter is not None and not self.meter.has_room(size)):
             run.not_kept += 1
-            kept.payload, kept.blobs = only_digest(kept.payload), ()
+            kept.drop()
         else:
             run.kept_bytes += size
         return kept
@@ -123,6 +136,41 @@ class Keeper:
         prompt = kept.prompt
         if prompt is not None and kept.payload.blob == prompt.prompt.blob:
             run.prompts.written(prompt)
+
+
+def put_what_fits(
+    put: Callable[[Sequence[Blob]], T],
+    fields: dict[str, Any],
+    values: Mapping[str, Kept],
+    beside: Sequence[Blob],
+) -> tuple[T, bool]:
+    """Put values where they belong, and tell whether they went there as they are.
+
+    Of values that no file may hold no more goes there than how they begin, or else their digests.
+
+    Args:
+        put: Writes ``fields`` and what they need, or raises.
+        fields: What is written; the payloads of ``values`` stand in it by their names.
+        values: The values.
+        beside: What else is needed.
+
+    Raises:
+        OSError: they could not be written.
+    """
+    shorter = iter((Kept.cut, Kept.drop) if values else ())
+    whole = True
+    while True:
+        try:
+            return put([*(blob for kept in values.values() for blob in kept.blobs), *beside]), whole
+        except OSError as error:
+            shorten = next(shorter, None)
+            if error.errno != errno.EFBIG or shorten is None:
+                raise
+            pass_on(error)
+        whole = False
+        for name, kept in values.items():
+            shorten(kept)
+            fields[name] = kept.payload
 
 
 def keep_value(value: object, redactor: Redactor, secrets: Scope) -> Kept:

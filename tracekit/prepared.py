@@ -9,6 +9,7 @@ In a replay such a call is one question: whoever answers it records its begin an
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Awaitable, Mapping
 from contextvars import Token
 from typing import Any, NamedTuple
@@ -56,6 +57,14 @@ class Prepared:
         self.writes = contract is not None and contract.writes
         self.ended = Words.of(FACTS[kind][1], _ENDS, "observation", self._judged)
         self._said: _Said | None = None
+
+    @property
+    def _begins(self) -> dict[str, Any]:
+        """What the begin of a call says beside its argument, on the general way."""
+        if self.declared is None:
+            return {"actor": self.actor}
+        effect = self.declared.effect
+        return {"actor": self.actor, "effect": effect, "contract_json": self._contract_json}
 
     @property
     def _judged(self) -> Mapping[str, Any]:
@@ -116,7 +125,10 @@ class Prepared:
             try:
                 recorder.append(line, at, (blob, *said.contract))
             except Exception as error:  # noqa: BLE001  # the traced program is never the victim
-                recorder.note_fault(error, step)
+                if not _is_too_large(error):
+                    recorder.note_fault(error, step)
+                else:  # the general way keeps what may be kept of it
+                    recorder.begin(step, FACTS[self.kind][0], **self._begins, argument=arguments)
         except BaseException as error:  # a signal handler's: the body is not entered
             step.put_again(line, at, (blob, *said.contract))
             step.fail(error)
@@ -152,6 +164,12 @@ def _plainly(value: object, recorder: Recorder, operation: Operation) -> Plain |
         pass_on(error)
         return None
     return plain if recorder.keeper.keeps_whole(len(plain.data)) else None
+
+
+def _is_too_large(error: Exception) -> bool:
+    """Whether a line is longer than any file may be."""
+    pass_on(error)
+    return isinstance(error, OSError) and error.errno == errno.EFBIG
 
 
 class _Said(NamedTuple):
@@ -276,6 +294,10 @@ class Short(Operation):
         try:
             append(line, at, (blob,))
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
+            if _is_too_large(error):
+                self.over = False
+                self._in_general().end(value)
+                return
             recorder.note_fault(error, self)
         if self.span is not otel.NO_SPAN:
             self.span.say(self._prepared.said_by(recorder).attributes.of_end(digest))

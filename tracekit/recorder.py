@@ -12,6 +12,7 @@ may call a tool, in the middle of anything here.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import threading
@@ -39,7 +40,7 @@ from tracekit.events import (
     StateNoted,
 )
 from tracekit.interruption import Suppressed, pass_on
-from tracekit.keeping import Keeper, Kept
+from tracekit.keeping import Keeper, Kept, put_what_fits
 from tracekit.losses import Outage, tell_when_leaving
 from tracekit.operations import Kind, Operation, RunScope, active, current, new_run, this_process
 from tracekit.redact import Redactor, Scope
@@ -150,9 +151,13 @@ class Recorder:
             self._without_span(error)
             return otel.NO_SPAN
 
-    def begin(self, operation: Operation, fact: type[Fact], **fields: Any) -> None:
-        """Write that ``operation`` began. ``argument``, if given, is a Python value."""
-        self._guarded(self._write_operation, operation, fact, "argument", fields)
+    def begin(self, operation: Operation, fact: type[Fact], **fields: Any) -> bool:
+        """Write that ``operation`` began. ``argument``, if given, is a Python value.
+
+        Returns:
+            Whether that stands there, with as much of its argument as was to be kept.
+        """
+        return self._guarded(self._write_operation, operation, fact, "argument", fields)
 
     def end(self, operation: Operation, fact: type[Fact], **fields: Any) -> None:
         """Write that ``operation`` ended; the second time does nothing, nor in a forked copy.
@@ -193,34 +198,33 @@ class Recorder:
 
     def _write_operation(
         self, operation: Operation, fact: type[Fact], side: str, fields: dict[str, Any]
-    ) -> None:
-        blobs: list[Blob] = []
+    ) -> bool:
         kept = None
         if side in fields:
-            is_prompt = fact is LlmCallBegun
-            kept = self._keep_or_count(operation, fields, side, blobs, is_prompt=is_prompt)
+            kept = self._keep_or_count(operation, fields, side, is_prompt=fact is LlmCallBegun)
         if fact is RunBegun:
             fields["attributes"] = {**fields.get("attributes", {}), **self.redactor.key_attribute}
         if fact is RunEnded and operation.run.not_kept:
             counted = {"values_not_kept": operation.run.not_kept}
             fields["attributes"] = {**fields.get("attributes", {}), **counted}
+        beside: list[Blob] = []
         if contract := fields.pop("contract_json", None):
-            blob = kept_contract(contract, self.redactor)
-            fields["contract"] = blob.digest
-            blobs.append(blob)
-        parent = operation.parent_span_id
-        made = self._write(operation, operation.span_id, parent, fact, fields, blobs)
+            beside = [kept_contract(contract, self.redactor)]
+            fields["contract"] = beside[0].digest
+        place = operation.span_id, operation.parent_span_id
+        values = {} if kept is None else {side: kept}
+        made, whole = self._write(operation, place, fact, fields, values, beside)
         if kept is not None:
             self.keeper.written(kept, operation.run)
         if operation.span is not otel.NO_SPAN:
             operation.span.tell(made, kept)
+        return whole
 
     def _keep_or_count(
         self,
         operation: Operation,
         fields: dict[str, Any],
         name: str,
-        blobs: list[Blob],
         *,
         is_prompt: bool = False,
     ) -> Kept | None:
@@ -238,7 +242,6 @@ class Recorder:
             return None
         fields[name] = kept.payload
         fields |= kept.columns
-        blobs += kept.blobs
         return kept
 
     def note(self, fact: type[Fact], **fields: Any) -> None:
@@ -253,15 +256,14 @@ class Recorder:
             self.note_fault(error, operation)
 
     def _note(self, operation: Operation, fact: type[Fact], fields: dict[str, Any]) -> None:
-        blobs: list[Blob] = []
-        for name in ("observation", "before", "after"):
-            if name in fields:
-                self._keep_or_count(operation, fields, name, blobs)
+        named = [name for name in ("observation", "before", "after") if name in fields]
+        found = {name: self._keep_or_count(operation, fields, name) for name in named}
+        values: dict[str, Kept] = {name: kept for name, kept in found.items() if kept is not None}
         span = otel.NO_SPAN
         if fact is PolicyNoted and operation.span.span_id is not None:
             span = self.start_span("policy", None, operation.span)
         own = span.span_id or conditions.new_span_id()
-        made = self._write(operation, own, operation.span_id, fact, fields, blobs)
+        made, _ = self._write(operation, (own, operation.span_id), fact, fields, values)
         if span is not otel.NO_SPAN:
             try:
                 span.tell(made, None)
@@ -274,18 +276,20 @@ class Recorder:
     def _write(
         self,
         operation: Operation,
-        span_id: str,
-        parent: str | None,
+        place: tuple[str, str | None],
         fact: type[Fact],
         fields: dict[str, Any],
-        blobs: Sequence[Blob],
-    ) -> Fact | Draft:
+        values: Mapping[str, Kept],
+        beside: Sequence[Blob] = (),
+    ) -> tuple[Fact | Draft, bool]:
+        """Write a fact, and tell whether its values went with it as they were to be kept."""
         if not _SAID_BY_USERS.isdisjoint(fields):
             for name in _SAID_BY_USERS & fields.keys():
                 fields[name] = self._without_secrets(fields[name], operation.run.secrets)
         if self.lost:
             self.write_loss(operation)
-        return self._put(operation, span_id, parent, fact, fields, blobs)
+        put = functools.partial(self._put, operation, place, fact, fields)
+        return put_what_fits(put, fields, values, beside)
 
     def _without_secrets(self, said: Any, secrets: Scope) -> Any:
         if said is None:
@@ -299,13 +303,13 @@ class Recorder:
     def _put(
         self,
         operation: Operation,
-        span_id: str,
-        parent: str | None,
+        place: tuple[str, str | None],
         fact: type[Fact],
         fields: Mapping[str, Any],
         blobs: Sequence[Blob],
     ) -> Fact | Draft:
         writer, seq = self.sink.stamp()
+        span_id, parent = place
         stamp: dict[str, Any] = {
             "writer": writer,
             "seq": seq,
@@ -342,14 +346,15 @@ class Recorder:
                 with self._lock:
                     self.lost, self._outage = self.lost + count, outage
 
-    def _guarded(self, write: Callable[..., None], operation: Operation, *rest: Any) -> None:
+    def _guarded(self, write: Callable[..., bool], operation: Operation, *rest: Any) -> bool:
         """Call ``write``; a fault of ours is counted, never raised into agent code."""
         try:
-            write(operation, *rest)
+            return write(operation, *rest)
         except Exception as error:
             if self.strict:
                 raise
             self.note_fault(error, operation)
+            return False
 
     def note_fault(self, error: Exception, operation: Operation | None = None) -> None:
         """Count an event that could not be recorded, and say so in the log once an outage."""

@@ -395,8 +395,8 @@ def _begin(
     recorder, operation = step.recorder, step.operation
     begun = FACTS[operation.kind][0]
     try:
-        recorder.begin(operation, begun, **fields)
-        step.outcome = _outcome(recorder, operation, contract, given, stream=stream)
+        whole = recorder.begin(operation, begun, **fields)
+        step.outcome = _outcome(recorder, operation, contract, given, stream=stream, whole=whole)
         return step
     except BaseException as error:  # a signal handler's: the body is not entered
         if not recorder.strict:
@@ -413,14 +413,25 @@ def _outcome(
     given: dict[str, object],
     *,
     stream: bool,
+    whole: bool,
 ) -> guard.Outcome:
-    """What becomes of a call that has begun."""
+    """What becomes of a call whose begin stands there, whole or not."""
     if operation.kind in _GUARDED and guard.installed():
         return guard.decide(guard.Question(operation, contract, given, stream))
     refused = contract is not None and contract.writes and configuration.refuses_writes()
-    if contract and refused and (recorder.lost or not stands(recorder.sink)):
-        return guard.Raised(_refusal(contract, "nothing can be recorded just now"), {})
+    if contract is None or not refused:
+        return guard.EXECUTE
+    if recorder.lost or not stands(recorder.sink):
+        return _refused(contract, "nothing can be recorded just now")
+    if not whole:
+        return _refused(contract, "its arguments are larger than a file may be here")
     return guard.EXECUTE
+
+
+def _refused(contract: Contract, reason: str) -> guard.Raised:
+    error = _refusal(contract, reason)
+    told = {"policy_decision": "deny", "policy_id": error.rule, "policy_reason": reason}
+    return guard.Raised(error, told)
 
 
 def _refusal(contract: Contract, reason: str) -> CallRefused:

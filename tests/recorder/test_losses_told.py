@@ -15,10 +15,12 @@ import pytest
 import tracekit
 from tests.recorder.record_kit import recording
 from tests.recorder.test_recorder_faults import Flaky, look
-from tracekit import losses
+from tracekit import configuration, losses
+from tracekit.errors import CallRefused
+from tracekit.events import Event
 from tracekit.journal import Durability, Journal
 from tracekit.journal_reading import read_journal
-from tracekit.rows import rows_from_facts
+from tracekit.rows import rows_from_facts, run_row
 
 
 @contextmanager
@@ -94,20 +96,72 @@ def test_where_files_may_not_grow_the_journal_goes_on_in_another_one(
     assert _said(caplog) == []
 
 
-def test_a_value_that_no_file_may_hold_is_lost_and_no_more(tmp_path: Path) -> None:
-    @tracekit.tool(effect="read")
-    def read(size: int) -> str:
-        return "x" * size
+def _rows_of(folder: Path) -> list[Event]:
+    facts = [fact for path in folder.glob("*.jsonl") for fact in read_journal(path).facts]
+    return rows_from_facts(facts)
 
+
+@tracekit.tool(effect="write")
+def write(content: object, size: int = 1) -> str:
+    return "x" * size
+
+
+@pytest.mark.parametrize("content", ["y" * 30_000, {"a": b"", "b": "y" * 30_000}])
+def test_of_a_value_that_no_file_may_hold_it_is_kept_how_it_begins(
+    tmp_path: Path, content: object
+) -> None:
     journal = Journal(tmp_path)
     with recording(journal), _room(20_000), tracekit.run(run_id="only"):
-        for size in (10, 30_000, 10):
-            read(size)
+        write("a")
+        write(content, 30_000)
+        tracekit.state(content, {"small": 1})
+        write("a")
     journal.close()
 
-    facts = [fact for path in tmp_path.glob("*.jsonl") for fact in read_journal(path).facts]
-    assert sum(fact.count for fact in facts if fact.fact == "loss.noted") == 1
-    assert sum(fact.fact == "tool_call.ended" for fact in facts) == 2
+    rows = _rows_of(tmp_path)
+    calls = [row for row in rows if row.event_type == "tool_call"]
+    assert [row.event_type for row in rows if row.event_type == "error"] == []
+    assert [(row.tool_name, row.effect, row.status) for row in calls] == [
+        ("write", "write", "ok")
+    ] * 3
+    states = [(row.argument_state, row.observation_state) for row in calls]
+    assert states == [("captured",) * 2, ("truncated",) * 2, ("captured",) * 2]
+    assert all(row.argument_digest and row.argument_blob and row.contract for row in calls)
+
+
+def test_where_not_even_its_begin_has_room_the_digest_of_a_value_is_kept(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    with recording(journal), _room(2_700), tracekit.run(run_id="only"):
+        write("y" * 30_000)
+    journal.close()
+    (call,) = [row for row in _rows_of(tmp_path) if row.event_type == "tool_call"]
+    assert (call.tool_name, call.status, call.argument_state) == ("write", "ok", "truncated")
+    assert call.argument_digest is not None
+    assert call.argument_blob is None
+
+
+def test_a_write_that_is_refused_since_no_file_may_hold_its_argument_is_a_refusal_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configuration, "_on_loss", "refuse_writes")
+    journal = Journal(tmp_path)
+    with recording(journal), _room(20_000), tracekit.run(run_id="only"):
+        write("a")
+        with pytest.raises(CallRefused, match="its arguments are larger than a file may be here"):
+            write("y" * 30_000)
+        write("a")
+    journal.close()
+
+    rows = _rows_of(tmp_path)
+    refused = [row for row in rows if row.event_type == "tool_call"][1]
+    assert (refused.tool_name, refused.effect, refused.argument_state) == (
+        "write", "write", "truncated",
+    )  # fmt: skip
+    assert (refused.status, refused.policy_decision, refused.policy_id) == (
+        "error", "deny", "on_loss='refuse_writes'",
+    )  # fmt: skip
+    row = run_row(rows)
+    assert (row.tool_calls, row.writes, row.refusals, row.status) == (3, 3, 1, "ok")
 
 
 @pytest.mark.parametrize(("quiet", "told"), [(losses._QUIET_NS, 1), (0, 3)])
