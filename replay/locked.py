@@ -37,6 +37,7 @@ def _as_recorded(recorded: RecordedCall, asked: AskedCall) -> AskedCall:
         span_id=asked.span_id,
         types=call.argument_types,
         described=recorded.described,
+        key=None,
     )
 
 

@@ -226,6 +226,7 @@ class Session:
             under=around.under,
             types=begun.argument.types,
             described=described_parts(arguments, begun.argument.state),
+            key=begun.idempotency_key or "",
             call_id=begun.tool_call_id,
         )
         self._keep_to_span()
@@ -262,9 +263,8 @@ class Session:
             model=begun.model_requested,
         )
         made = self._answerer.prompt(asked, provider=begun.provider)
-        self._answered.append(
-            Answered(begun.span_id, "prompt", begun.actor, asked.prompt, "pure", made.answer)
-        )
+        step = Answered(begun.span_id, "prompt", begun.actor, asked.prompt, "pure", made.answer)
+        self._answered.append(step)
         self._tainted = self._tainted or made.answer.tainted
         fields = {"rung": made.answer.rung, "tainted": self._tainted}
         # What a fault makes of a reply is known on the planner's side alone.
@@ -341,10 +341,9 @@ class Session:
                     self._note_turn(message["content"])
         else:
             append = [spoken, *results]
-            turn = self._answerer.user_turn(
-                decision["message"], number, final=bool(decision["final"])
-            )
-            more = turn is not None or not decision["final"]
+            final = bool(decision["final"])
+            turn = self._answerer.user_turn(decision["message"], number, final=final)
+            more = turn is not None or not final
             if turn is not None:
                 self._tainted = self._tainted or turn.tainted
                 self._note_turn(turn.content)
@@ -383,7 +382,8 @@ class Session:
                 call_index=place,
             )
             asked = AskedCall(call["tool"], call["arguments"], effect, contract, (), begun)
-            answer = self._call(replace(asked, described=tuple(call.get("described", ()))))
+            described = tuple(call.get("described", ()))
+            answer = self._call(replace(asked, described=described, key=None))
             seen = answer.observation or Observation()
             self._scribe.elapsed_ns += 1_000 + self._answerer.latency_ns(answer)
             self._scribe.end(

@@ -255,6 +255,7 @@ def _call(
         effect=row.effect or "unknown",
         observation=reader.observation(row),
         contract=reader.contract(row.contract),
+        idempotency_key=row.idempotency_key,
         tool_call_id=row.tool_call_id,
         path=path,
         occurrence=occurrence,

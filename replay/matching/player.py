@@ -115,7 +115,7 @@ class Player:
         seen = sees_writes(asked, self.tape, self._writes)
         if seen is not None and seen != recorded.call.write_set:
             return None
-        if seen is None and self._library.keys.count(asked.tool):
+        if seen is None and self._library.keys.count(asked.tool, asked.key):
             return None
         self._asks[asked.tool, recorded.key] += 1
         self._use_up(recorded)
@@ -143,14 +143,14 @@ class Player:
             if unknown:
                 return self._unmatched(question, why=unknown)
         if found is not None:
-            self._library.keys.pair(found.place, question.arguments)
+            self._library.keys.pair(found.place, question.arguments, asked.key)
             return self._serve(question, found)
         other = rungs.other_key(self._library, question)
-        keys, arguments = self._library.keys, question.arguments
+        keys, given = self._library.keys, (question.arguments, asked.key)
         answer = self._unmatched(
-            question, why=None if other is None else keys.why_not(other, arguments)
+            question, why=None if other is None else keys.why_not(other, *given)
         )
-        keys.note(question.tool, arguments)
+        keys.note(question.tool, *given)
         return answer
 
     def outwait(self, asked: AskedCall, answer: Answer) -> Answer:
@@ -219,7 +219,7 @@ class Player:
         """
         for recorded in self.tape.calls:
             if 0 < recorded.call.decision < decision and recorded.index not in self._library.taken:
-                self._library.keys.pair(recorded.index, recorded.arguments)
+                self._library.keys.pair(recorded.index, recorded.arguments, None)
                 self._use_up(recorded)
         if proposed is not None:
             self._library.keys.go_on(proposed._library.keys)

@@ -228,7 +228,7 @@ def other_key(library: Library, question: Question) -> int | None:
 
 def _keyed(library: Library, question: Question) -> bool:
     """Whether it counts which idempotency keys were used before."""
-    return question.nature == "write" and library.keys.count(question.tool)
+    return question.nature == "write" and library.keys.count(question.tool, question.asked.key)
 
 
 def _fits(library: Library, question: Question, attempt: Attempt) -> Fits | None:
@@ -236,8 +236,8 @@ def _fits(library: Library, question: Question, attempt: Attempt) -> Fits | None
     equal = _looks_equal(library, question, attempt)
     if not _keyed(library, question):
         return equal
-    keys, arguments = library.keys, question.arguments
-    return lambda place: (equal is None or equal(place)) and keys.agree(place, arguments)
+    keys, given = library.keys, (question.arguments, question.asked.key)
+    return lambda place: (equal is None or equal(place)) and keys.agree(place, *given)
 
 
 def _looks_equal(library: Library, question: Question, attempt: Attempt) -> Fits | None:

@@ -38,6 +38,8 @@ class AskedCall:
     """The parts of the arguments that could not be kept: nothing is known to equal them."""
     digest: str | None = None
     """Of ``arguments``, where that is known."""
+    key: str | None = ""
+    """The idempotency key that its tool computed, if it did; None where nobody says."""
     call_id: str | None = None
     """The id under which a model asked for it, where that is known."""
 
