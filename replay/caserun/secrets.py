@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from replay.case import Case, Expected
 from replay.case.today import as_of_today
 from tracekit.canonical import JsonValue
 from tracekit.jsontree import pointer
 from tracekit.redact import Finding, Redactor, Rules, UnkeyedTagger, scan
+from tracekit.redact.names import parse_path
 from tracekit.settings import redaction_rules
 
 Path = tuple[str | int, ...]
@@ -43,10 +45,22 @@ def secrets_in(case: Case, *, rules: Rules | None = None) -> list[Finding]:
     redactor = Redactor(rules, UnkeyedTagger())
     found += _compared(case.expected, redactor)
     if rules != Rules():
+        if case.source is not None and case.source.run is not None:
+            redactor = Redactor(_wherever(rules), UnkeyedTagger())
         for place, value in exchanged(case):
             inside = redactor.scan(value)
             found += [Finding(f"{pointer(place)}{one.pointer}", one.kind) for one in inside]
     return list({one.pointer: one for one in reversed(found)}.values())[::-1]
+
+
+def _wherever(rules: Rules) -> Rules:
+    """Leave out the paths that count: in lists that were reduced another item is the first.
+
+    What such a path names was taken from the run before it was reduced.
+    """
+    fields = [one for one in rules.fields if one.startswith("$")]
+    counting = {one for one in fields if any(isinstance(step, int) for step in parse_path(one))}
+    return replace(rules, fields=tuple(one for one in rules.fields if one not in counting))
 
 
 def exchanged(case: Case) -> Iterator[tuple[Path, JsonValue]]:

@@ -201,6 +201,22 @@ def test_a_secret_in_what_is_expected_is_looked_for_where_it_would_stand(
         check_no_secrets(case, "# fine")
 
 
+def test_a_path_that_counts_is_of_the_run_and_not_of_what_is_left_of_its_lists(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TRACEKIT_REDACT", "$.rows[0].b, $.rows[*].c")
+    text = CASE % "{required_tools: [send]}"
+    written = text.replace("returns: sent", "returns: {rows: [{b: Emma}]}")
+    made = written.replace("name: x", "name: x\nsource: {run: r}")
+    assert [line.split()[0] for line in lint_case(parse_case(written))] == [
+        "/observations/0/returns/rows/0/b"
+    ]
+    assert lint_case(parse_case(made)) == []
+    check_no_secrets(parse_case(made), "#")
+    (found,) = lint_case(parse_case(made.replace("b: Emma", "c: Emma")))
+    assert found.startswith("/observations/0/returns/rows/0/c")
+
+
 def test_a_secret_in_the_name_of_a_file_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     case = parse_case(CASE % "{required_tools: [send]}")
     monkeypatch.setenv("TRACEKIT_REDACT", r"re:INC-\d+")
