@@ -2,6 +2,7 @@
 
 All are read before any is written, so that names may be swapped. Where two arguments would stand at
 one recorded place, the call is no recorded one, and that is said instead of dropping one of them.
+What held nothing but renamed arguments (an object that groups them now) goes with them.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def rename_arguments(
             return Renamed(as_asked, clash=_clash(old, [place for place, _ in said]))
     for new in sorted(taken, key=_order, reverse=True):
         if _is_gap(whole, new):
-            whole = jsontree.remove(whole, new)
+            whole = _closed(whole, new)
     assert isinstance(whole, dict)
     return Renamed(whole, changed=True)
 
@@ -142,6 +143,16 @@ def _is_gap(whole: JsonValue, pointer: str) -> bool:
         return jsontree.get(whole, pointer) is _GONE
     except PointerNotFound:
         return False
+
+
+def _closed(whole: JsonValue, gap: str) -> JsonValue:
+    """Take a gap out, and what it stood in where nothing else did."""
+    whole = jsontree.remove(whole, gap)
+    around = gap.rpartition("/")[0]
+    while around and not jsontree.get(whole, around):
+        whole = jsontree.remove(whole, around)
+        around = around.rpartition("/")[0]
+    return whole
 
 
 def _order(pointer: str) -> tuple[tuple[int, str], ...]:

@@ -54,6 +54,42 @@ def test_what_was_taken_out_of_a_list_leaves_no_gap() -> None:
     assert answered(maps, {"xs": ["A", "B"]}, to="A", xs=["B"]).rung == "normalised"
 
 
+@pytest.mark.parametrize(
+    ("places", "now", "rung"),
+    [
+        (("/who/a", "/who/b"), {"who": {"a": "A", "b": "B"}}, "normalised"),
+        (("/who/a", "/who/b"), {"who": {"a": "B", "b": "A"}}, "error"),
+        (("/who/a", "/who/b"), {"who": {"a": "A", "b": "B", "fee": 9}}, "error"),
+        (("/who/a", "/who/b"), {"who": {"a": "A", "b": "B"}, "to": {}}, "error"),
+        (("/who/0", "/who/1"), {"who": ["A", "B"]}, "normalised"),
+        (("/who/1", "/who/0"), {"who": ["A", "B"]}, "error"),
+        (("/who/0", "/who/1"), {"who": ["A", "B", "C"]}, "error"),
+        (("/p/from/id", "/p/to/id"), {"p": {"from": {"id": "A"}, "to": {"id": "B"}}}, "normalised"),
+        (("/who/0/id", "/who/1/id"), {"who": [{"id": "A"}, {"id": "B"}]}, "normalised"),
+        (("/who/0/id", "/who/1/id"), {"who": [{"id": "A"}, {"id": "B"}, {}]}, "error"),
+        (("/who/0/id", "/to"), {"who": [{"id": "A"}], "to": "B"}, "normalised"),
+        (("/who/0/id", "/to"), {"who": [], "to": "B", "a": "A"}, "error"),
+    ],
+)
+def test_what_held_nothing_but_renamed_arguments_goes_with_them(
+    places: tuple[str, str], now: dict[str, Any], rung: str
+) -> None:
+    maps = (f"pay:/a=payout:{places[0]}", f"pay:/b=payout:{places[1]}")
+    assert answered(maps, now, a="A", b="B").rung == rung
+
+
+def test_further_keywords_are_none_once_all_of_them_were_renamed() -> None:
+    more = Parameter(name="more", kind="kwargs", required=False, default={})
+    then = Contract(name="pay", effect="write", parameters=(Parameter(name="to"), more))
+    now = Contract(name="pay", effect="write", parameters=(more,))
+    paid = record(call("pay", "write", "paid", to="B", more={}), tools=[then])
+    maps = (parse_map("pay:/to=pay:/more/dest"),)
+    ask = replace(asked("pay", "write", more={"dest": "B"}), contract=now)
+    assert player(paid, maps=maps).call(ask).rung == "normalised"
+    ask = replace(ask, arguments={"more": {"dest": "B", "fee": 9}})
+    assert player(paid, maps=maps).call(ask).rung == "error"
+
+
 def test_an_argument_that_stands_under_the_recorded_name_already_makes_another_call() -> None:
     found = answered(("pay:/to=payout:/dest",), {"dest": "B", "to": "MALLORY"}, to="B")
     assert (found.rung, found.tainted) == ("error", True)
