@@ -8,7 +8,9 @@ is that was left out, and a replay finds the two equal. The shape of a schema st
 from __future__ import annotations
 
 import weakref
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from tracekit.canonical import JsonValue, digest_bytes, parse_json
 from tracekit.contract import Contract, Parameter
@@ -16,18 +18,31 @@ from tracekit.events import Blob
 from tracekit.jsontree import differences
 from tracekit.redact import Finding, Redactor, Scope, find_placeholders
 from tracekit.redact.placeholders import SECRET
+from tracekit.redact.references import WHOLE, References, Slot, slot
+from tracekit.redact.rules import Place
+from tracekit.redact.schemas import (
+    DEFINING,
+    FOR_READERS,
+    NAMING,
+    OF_ITEMS,
+    OF_OTHERS,
+    OF_THE_SAME,
+    VALUES,
+    WORDS,
+    has_known_words,
+    is_said,
+)
 
-Place = tuple[str | int, ...]
-"""Where a value would stand in the arguments: names, and 0 for an item of a list."""
+Places = tuple[Place, ...]
+"""All those of one schema: a definition describes each field that refers to it."""
 
-_NAMING = frozenset(("properties", "patternProperties"))
-_DEFINING = frozenset(("$defs", "definitions", "dependentSchemas"))
-_OF_ITEMS = frozenset(("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems"))
-_OF_THE_SAME = frozenset(("anyOf", "oneOf", "allOf", "not", "if", "then", "else"))
-_VALUES = frozenset(("default", "const", "example"))
+_STEPS: Mapping[str, Place] = {
+    **dict.fromkeys(OF_ITEMS, (0,)),
+    **dict.fromkeys(OF_OTHERS, ("",)),
+    **dict.fromkeys(OF_THE_SAME, ()),
+}
+"""Word → from a field to what the schema behind that describes; 0 for an item of a list."""
 _LISTS_OF_VALUES = frozenset(("enum", "examples"))
-_SHAPE = frozenset(("type", "required", "format", "pattern", "$ref", "$id", "$anchor", "$schema"))
-"""What says nothing of a value, and would be no schema if it were changed."""
 
 _kept: weakref.WeakKeyDictionary[Redactor, dict[str, Blob]] = weakref.WeakKeyDictionary()
 
@@ -96,42 +111,136 @@ class _Redacting:
         )
 
     def schema(self, schema: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
-        return None if schema is None else self._described(schema, ())
+        return None if schema is None else _Describing(schema, self._redactor, self.scope).kept()
 
-    def _described(self, schema: Mapping[str, JsonValue], place: Place) -> dict[str, JsonValue]:
-        return {word: self._said(word, said, place) for word, said in schema.items()}
 
-    def _said(self, word: str, said: JsonValue, place: Place) -> JsonValue:
-        if word in _SHAPE:
-            return said
-        if word in _NAMING and isinstance(said, dict):
-            return {name: self._inside(one, (*place, name)) for name, one in said.items()}
-        if word in _DEFINING and isinstance(said, dict):
-            return {name: self._inside(one, ()) for name, one in said.items()}
-        if word in _OF_THE_SAME:
-            return self._inside(said, place)
-        if word in _OF_ITEMS:
-            return self._inside(said, (*place, 0))
-        if word == "additionalProperties":
-            return self._inside(said, (*place, ""))
-        if word in _VALUES:
-            return self._value(said, place)
-        if word in _LISTS_OF_VALUES and isinstance(said, list):
-            return [self._value(one, place) for one in said]
-        return self._value(said, (word,))
+class _Describing:
+    """Redacts one schema, and each definition in it under all names that refer to it."""
 
-    def _inside(self, said: JsonValue, place: Place) -> JsonValue:
-        """Redact a schema, or each of several."""
+    def __init__(self, schema: dict[str, JsonValue], redactor: Redactor, scope: Scope) -> None:
+        self._schema, self._redactor, self._scope = schema, redactor, scope
+        self._referring = self._places_of_definitions()
+
+    def kept(self) -> dict[str, JsonValue]:
+        return self._described(self._schema, self._and_referring(((),), WHOLE))
+
+    def _places_of_definitions(self) -> dict[Slot, dict[Place, None]]:
+        """Return from where each place in the schema is referred to."""
+        found: dict[Slot, dict[Place, None]] = defaultdict(dict)
+        references = References(self._schema)
+        pending: list[tuple[JsonValue, Place]] = [(self._schema, ())]
+        while pending:
+            said, place = pending.pop()
+            if isinstance(said, list):
+                pending += [(one, place) for one in said]
+            if not isinstance(said, dict):
+                continue
+            for spot in references.of(said):
+                if place not in found[spot.slot]:
+                    found[spot.slot][place] = None
+                    pending.append((spot.said, place))
+            for word, behind in said.items():
+                for one, steps in _schemas_behind(word, behind):
+                    pending.append((one, self._redactor.rules.shortest((*place, *steps))))
+        return found
+
+    def _described(self, schema: dict[str, JsonValue], places: Places) -> dict[str, JsonValue]:
+        said = {word: self._said(schema, word, places) for word in schema}
+        return self._named(said, WORDS)
+
+    def _said(self, schema: dict[str, JsonValue], word: str, places: Places) -> JsonValue:
+        said = schema[word]
+        places = self._and_referring(places, slot(schema, word))
+        if isinstance(said, dict) and word in NAMING | DEFINING:
+            inside = {
+                name: self._inside(said, name, self._further(places, _steps_to(word, name)))
+                for name in said
+            }
+            return self._named(inside)
+        if word in _STEPS:
+            return self._inside(schema, word, self._further(places, _STEPS[word]))
+        if word in VALUES:
+            return self._values(said, places, several=word in _LISTS_OF_VALUES)
+        if is_said(word, said) and (word not in FOR_READERS or has_known_words(schema)):
+            return said if word == "type" else self._value(said, ((),))
+        under = self._further(places, (word,))
+        return self._value(self._loose(schema, word), (*places, *under))
+
+    def _values(self, said: JsonValue, places: Places, *, several: bool) -> JsonValue:
+        if several and isinstance(said, list):
+            return [
+                self._value(one, self._and_referring(places, slot(said, at)))
+                for at, one in enumerate(said)
+            ]
+        if several and isinstance(said, dict):
+            said = self._named({name: self._value(one, places) for name, one in said.items()})
+        return self._value(said, places)
+
+    def _inside(self, around: Any, key: str | int, places: Places) -> JsonValue:
+        """Redact a schema, each of several, or what stands in the place of one."""
+        said = around[key]
+        places = self._and_referring(places, slot(around, key))
         if isinstance(said, list):
-            return [self._inside(one, place) for one in said]
-        return self._described(said, place) if isinstance(said, dict) else said
+            return [self._inside(said, at, places) for at in range(len(said))]
+        return (
+            self._described(said, places) if isinstance(said, dict) else self._value(said, places)
+        )
 
-    def _value(self, value: JsonValue, place: Place) -> JsonValue:
-        """Redact a value as if it stood at ``place`` of the arguments."""
+    def _loose(self, around: Any, key: str | int) -> JsonValue:
+        """Redact no more than the definitions where none should be."""
+        said = around[key]
+        if places := self._and_referring((), slot(around, key)):
+            return self._inside(around, key, places)
+        if isinstance(said, list):
+            return [self._loose(said, at) for at in range(len(said))]
+        return {name: self._loose(said, name) for name in said} if isinstance(said, dict) else said
+
+    def _and_referring(self, places: Places, here: Slot) -> Places:
+        more = self._referring.get(here)
+        return places if more is None else tuple(dict.fromkeys((*more, *places)))
+
+    def _further(self, places: Places, steps: Place) -> Places:
+        shortest = self._redactor.rules.shortest
+        return tuple(dict.fromkeys(shortest((*place, *steps)) for place in places))
+
+    def _named(
+        self, said: dict[str, JsonValue], known: frozenset[str] = frozenset()
+    ) -> dict[str, JsonValue]:
+        """Redact the names as the texts that they are."""
+        names = {name: None for name in said if name not in known}
+        found = self._redactor.redact({**names}, scope=self._scope).value
+        if not isinstance(found, dict):  # a rule failed
+            return {"$comment": found}
+        clean = dict(zip(names, found, strict=True))
+        return {clean.get(name, name): one for name, one in said.items()}
+
+    def _value(self, value: JsonValue, places: Places) -> JsonValue:
+        """Redact a value as if it stood at each of ``places`` of the arguments."""
+        for place in places:
+            value = self._value_at(value, place)
+        return value
+
+    def _value_at(self, value: JsonValue, place: Place) -> JsonValue:
         for step in reversed(place):
             value = [value] if step == 0 else {str(step): value}
-        found = self._redactor.redact(value, scope=self.scope).value
+        found = self._redactor.redact(value, scope=self._scope).value
         for _ in place:
             if isinstance(found, (dict, list)):  # not where a rule failed
                 (found,) = found.values() if isinstance(found, dict) else found
         return found
+
+
+def _schemas_behind(word: str, said: JsonValue) -> Iterator[tuple[JsonValue, Place]]:
+    """Yield the schemas behind a word, and the steps to what they describe."""
+    if isinstance(said, dict) and word in NAMING | DEFINING:
+        for name, one in said.items():
+            yield one, _steps_to(word, name)
+    elif word in _STEPS:
+        yield said, _STEPS[word]
+
+
+def _steps_to(word: str, name: str) -> Place:
+    """Return the steps to what a schema of a name describes: a definition is nowhere by itself."""
+    if word in NAMING:
+        return (name,)
+    return () if word == "dependentSchemas" else (word, name)

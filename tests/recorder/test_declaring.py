@@ -116,6 +116,10 @@ SCHEMA: dict[str, JsonValue] = {
 }
 
 
+def redactor() -> Redactor:
+    return Redactor(Rules(), UnkeyedTagger())
+
+
 def without_secrets(contract: Contract, *rules: Any, keyed: bool = True) -> Contract:
     tagger = KeyedTagger(load_key()) if keyed else UnkeyedTagger()
     blob = kept_contract(contract.model_dump_json(), Redactor(Rules.from_user(rules), tagger))
@@ -137,6 +141,167 @@ def test_texts_and_values_of_schemas_are_kept_without_secrets_and_the_schema_sta
     assert schema["properties"]["deep"]["anyOf"] == [{"type": "null"}, {"$ref": "#/$defs/Deep"}]
     assert schema["properties"]["most"] == {"type": "integer", "default": 5}
     assert schema["$defs"]["Deep"]["properties"]["account"]["type"] == "string"
+
+
+HIDDEN = "hunter2-Xyzzy-99"
+PW: dict[str, JsonValue] = {"enum": [HIDDEN], "title": "Pw", "type": "string"}
+
+
+def of_schema(schema: dict[str, Any], *rules: Any) -> Any:
+    """What is kept of a schema of arguments; it is the same when it is asked again."""
+    kept = without_secrets(Contract(name="x", argument_schema=schema), *rules)
+    assert without_secrets(kept, *rules, keyed=False) == kept
+    return kept.argument_schema
+
+
+def fields(password: Any, **more: Any) -> dict[str, Any]:
+    """A schema with a password."""
+    return {"type": "object", "properties": {"password": password}, **more}
+
+
+REFERRING: dict[str, dict[str, Any]] = {
+    "alone": fields({"$ref": "#/$defs/Pw"}, **{"$defs": {"Pw": PW}}),
+    "the old word": fields({"$ref": "#/definitions/Pw"}, definitions={"Pw": PW}),
+    "one of several": fields({"anyOf": [{"$ref": "#/$defs/Pw"}]}, **{"$defs": {"Pw": PW}}),
+    "each item": fields({"items": {"$ref": "#/$defs/Pw"}}, **{"$defs": {"Pw": PW}}),
+    "over another": fields(
+        {"$ref": "#/$defs/A"}, **{"$defs": {"A": {"allOf": [{"$ref": "#/$defs/Pw"}]}, "Pw": PW}}
+    ),
+    "beside another that is none": {
+        **fields({"$ref": "#/$defs/Pw"}, **{"$defs": {"Pw": PW}}),
+        "anyOf": [{"properties": {"name": {"$ref": "#/$defs/Pw"}}}],
+    },
+    "from the root": {
+        "$ref": "#/$defs/A",
+        "$defs": {"A": fields({"$ref": "#/$defs/Pw"}), "Pw": PW},
+    },
+    "where none should be": fields({"$ref": "#/x~1y/0/p%20w"}, **{"x/y": [{"p w": PW}]}),
+    "to a value": fields({"$ref": "#/$defs/Pw/enum/0"}, **{"$defs": {"Pw": PW}}),
+    "to a text": fields({"$ref": "#/$defs/Pw"}, **{"$defs": {"Pw": HIDDEN}}),
+    "by anchor": fields({"$ref": "#pw"}, **{"$defs": {"Pw": {**PW, "$anchor": "pw"}}}),
+    "to what is beside it": {
+        "properties": {"password": {"$ref": "#/properties/other"}, "other": PW},
+    },
+    "in a name of a secret": {
+        "properties": {"credentials": {"$ref": "#/$defs/A"}},
+        "$defs": {"A": {"properties": {"x": {"$ref": "#/$defs/A"}, "y": PW}}},
+    },
+}
+
+
+@pytest.mark.parametrize("case", REFERRING)
+def test_a_definition_is_asked_under_the_names_of_all_that_refer_to_it(case: str) -> None:
+    kept = of_schema(REFERRING[case])
+    assert HIDDEN not in json.dumps(kept)
+    assert "#/" in json.dumps(kept) or "#pw" in json.dumps(kept)
+
+
+def test_a_definition_that_no_secret_refers_to_stays() -> None:
+    schema = {"properties": {"name": {"$ref": "#/$defs/Pw"}}, "$defs": {"Pw": PW}}
+    assert of_schema(schema) == schema
+
+
+@pytest.mark.parametrize(
+    ("rule", "secret"),
+    [("$.card.number", True), ("$.cards[*].number", True), ("number", True), ("$.number", False)],
+)
+def test_a_definition_stands_at_the_paths_of_all_that_refer_to_it(
+    rule: str, *, secret: bool
+) -> None:
+    defs = {"Card": {"properties": {"number": {"default": ACCOUNT, "type": "string"}}}}
+    ref = {"$ref": "#/$defs/Card"}
+    schema = {"properties": {"card": ref, "cards": {"items": ref}}, "$defs": defs}
+    kept = of_schema(schema, rule)
+    number = kept["$defs"]["Card"]["properties"]["number"]
+    assert (number["default"] != ACCOUNT) == secret
+    assert number["type"] == "string"
+    assert kept["properties"] == schema["properties"]
+
+
+def test_definitions_that_refer_to_each_other_all_are_asked_soon() -> None:
+    names = [f"D{number}" for number in range(12)]
+    refs: dict[str, JsonValue] = {f"f{name}": {"$ref": f"#/$defs/{name}"} for name in names}
+    defs = {name: {"properties": {**refs, "password": PW, "own": PW}} for name in names}
+    schema = {"properties": {**refs, "secret": refs["fD7"]}, "$defs": defs}
+    assert HIDDEN not in json.dumps(of_schema(schema, "$.fD1.fD2.fD3"))
+    lists: dict[str, Any] = {"$ref": "#/$defs/L", "$defs": {"L": {"items": {"$ref": "#/$defs/L"}}}}
+    assert of_schema(lists, "$.a") == lists
+
+
+SAID: dict[str, Any] = {
+    "a word of its own": {"type": "string", "x-default": HIDDEN, "title": HIDDEN},
+    "names of an enum": {"enumNames": [HIDDEN], "x-enum-varnames": [HIDDEN]},
+    "examples by name": {"examples": {"a": HIDDEN}},
+    "an enum that is none": {"enum": HIDDEN},
+    "a pattern": {"pattern": f"^{HIDDEN}$"},
+    "a format": {"type": "string", "format": HIDDEN},
+    "a type": {"type": HIDDEN},
+    "shorthand": HIDDEN,
+    "shorthand of items": {"items": HIDDEN},
+    "definitions": {"type": "string", "$defs": {"z": {"default": HIDDEN}}},
+    "a condition": {"then": {"const": HIDDEN}},
+    "names of properties": {"propertyNames": {"enum": [HIDDEN]}},
+}
+
+
+@pytest.mark.parametrize("name", ["password", "access_token"])
+@pytest.mark.parametrize("case", SAID)
+def test_all_but_a_description_under_the_name_of_a_secret_is_secret(case: str, name: str) -> None:
+    schema = {"properties": {name: SAID[case], "other": {"type": "string", "pattern": "^order-99"}}}
+    if (case, name) == ("definitions", "access_token"):
+        schema["properties"] = {"password": SAID[case], **schema["properties"]}
+    kept = of_schema(schema)
+    assert kept["properties"].pop("other") == schema["properties"]["other"]
+    assert HIDDEN not in json.dumps(kept["properties"])
+    assert redactor().scan(kept) == []
+
+
+def test_what_describes_a_secret_stays() -> None:
+    schema = fields(
+        {
+            "type": ["string", "null"],
+            "format": "password",
+            "title": "Password 2",
+            "pattern": r"^(?=.*\d)[A-Za-z\d]{8,64}$",
+            "minLength": 8,
+            "$comment": "see RFC 93",
+        }
+    )
+    assert of_schema(schema) == schema
+
+
+def looks_like(schema: Any) -> Any:
+    return {"type": "object", "properties": {"a": schema}}
+
+
+ANYWHERE: dict[str, Any] = {
+    "its id": {"$id": f"https://{TOKEN}.corp/x.json"},
+    "a reference": looks_like({"$ref": f"https://user:{TOKEN}@schemas.corp/x.json"}),
+    "a pattern": looks_like({"type": "string", "pattern": f"^{TOKEN}$"}),
+    "a format": looks_like({"format": TOKEN}),
+    "a type": looks_like({"type": [TOKEN]}),
+    "a schema that is a text": looks_like(TOKEN),
+    "one of several": looks_like({"anyOf": [TOKEN]}),
+    "all others": looks_like({"additionalProperties": TOKEN}),
+    "the name of a property": {"properties": {TOKEN: {"type": "string"}}},
+    "the name of a definition": {"$defs": {TOKEN: {"type": "string"}}},
+    "a word": {TOKEN: True},
+    "what is required": {"required": [TOKEN]},
+    "an anchor": {"$anchor": TOKEN},
+    "a comment": {"$comment": TOKEN},
+}
+
+
+@pytest.mark.parametrize("case", ANYWHERE)
+def test_no_text_of_a_schema_is_passed_over(case: str) -> None:
+    kept = of_schema(ANYWHERE[case])
+    assert TOKEN not in json.dumps(kept)
+    assert redactor().scan(kept) == []
+
+
+def test_a_password_in_the_address_of_a_schema_is_taken_out() -> None:
+    kept = of_schema({"$id": "https://user:Pa55w0rdX@schemas.corp/x.json"})
+    assert "Pa55w0rdX" not in kept["$id"]
 
 
 @pytest.mark.parametrize("rule", ["$.many[*].account", "$.deep.account"])

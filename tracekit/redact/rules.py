@@ -8,11 +8,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tracekit.errors import UsageError
-from tracekit.redact.names import Step, normal_name, parse_path
+from tracekit.redact.names import Step, name_class, normal_name, parse_path, path_matches
 
 Function = Callable[[str], "str | Sequence[tuple[int, int]] | None"]
 """A user's own detector: gives the spans of secrets in a text, or the text without them."""
 
+Place = tuple[str | int, ...]
+"""Where a value stands: keys of objects, and numbers of items of lists."""
+
+_MOST_ITEMS = 2
+"""A list in a list in a list is as deep as any: no name says what is in it."""
 _PATTERN_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -66,6 +71,27 @@ class Rules:
     def names(self) -> frozenset[str]:
         """The user's field names, in the form in which names are compared."""
         return frozenset(normal_name(name) for name in self.fields if not name.startswith("$"))
+
+    def shortest(self, place: Place) -> Place:
+        """Return where the same fields hold as at ``place``; of such there are not many."""
+        for at, step in enumerate(place):
+            here = place[: at + 1]
+            if any(path_matches(rule, [*here]) for rule in self.paths):
+                return here
+            if isinstance(step, str) and self._names_all(step):
+                return (step, "") if at + 1 < len(place) else (step,)
+        size = len(place)
+        if any(len(rule) > size and path_matches(rule[:size], [*place]) for rule in self.paths):
+            return place
+        nowhere = ("",) * (max(map(len, self.paths), default=0) + 1)
+        at = max((at for at, step in enumerate(place) if isinstance(step, str)), default=size)
+        named = place[at : at + 1 + _MOST_ITEMS]
+        is_token = self.builtin and at < size and name_class(str(place[at])) is not None
+        return (*nowhere, *named) if is_token else nowhere
+
+    def _names_all(self, name: str) -> bool:
+        """Whether all under a name is secret, and not only texts."""
+        return normal_name(name) in self.names or (self.builtin and name_class(name) == "secret")
 
     @cached_property
     def paths(self) -> tuple[tuple[Step, ...], ...]:

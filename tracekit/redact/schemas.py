@@ -8,6 +8,7 @@ secret.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,8 @@ REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 _TELLING = frozenset({"anyOf", "oneOf", "allOf", "enum"} | REFERRING)
 _SCHEMAS = NAMING | DEFINING | OF_ITEMS | OF_OTHERS | OF_THE_SAME
-_TEXTS = REFERRING | {"title", "description", "$comment"}
+FOR_READERS = frozenset({"title", "description", "$comment"})
+_TEXTS = REFERRING | FOR_READERS
 _TEXTS |= {"$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"}
 _WORDS_ABOUT = frozenset({"format", "contentEncoding", "contentMediaType"})
 _AMOUNTS = frozenset(
@@ -39,7 +41,7 @@ _AMOUNTS = frozenset(
     | {"minContains", "maxContains", "uniqueItems", "readOnly", "writeOnly", "deprecated"}
     | {"nullable", "strict"}
 )
-_WORDS = _SCHEMAS | VALUES | _TEXTS | _WORDS_ABOUT | _AMOUNTS | {"type", "required", "pattern"}
+WORDS = _SCHEMAS | VALUES | _TEXTS | _WORDS_ABOUT | _AMOUNTS | {"type", "required", "pattern"}
 _HARMLESS = re.compile(r"[A-Za-z_ -]{0,24}")
 _FORMAT = re.compile(r"[A-Za-z-]{0,24}|[a-z]{2,7}(?:32|64|4|6)|[a-z]{1,12}/[a-z.+-]{1,24}")
 _SYNTAX = re.compile(
@@ -58,7 +60,12 @@ def is_schema(value: JsonValue) -> bool:
 
 def describes(value: JsonValue) -> bool:
     """Say whether ``value`` is a schema, though it may hold what it describes."""
-    return isinstance(value, dict) and value.keys() <= _WORDS and is_typed(value)
+    return isinstance(value, dict) and is_typed(value) and has_known_words(value)
+
+
+def has_known_words(schema: Mapping[str, JsonValue]) -> bool:
+    """Whether a schema says nothing by words of its own, or nothing is left of it."""
+    return all(word in WORDS or _is_redacted(said) for word, said in schema.items())
 
 
 def is_typed(value: JsonValue) -> bool:
@@ -72,7 +79,10 @@ def is_said(word: str, said: JsonValue) -> bool:
     """Whether a schema has ``said`` behind ``word``, where neither values nor schemas stand."""
     if word == "type":
         types = said if isinstance(said, list) else [said]
-        return all(isinstance(one, str) and one in _TYPES for one in types)
+        return all(
+            isinstance(one, str) and (one in _TYPES or placeholder_kind(one) is not None)
+            for one in types
+        )
     if word in _TEXTS:
         return isinstance(said, (str, bool))
     if word in _AMOUNTS:
@@ -81,7 +91,7 @@ def is_said(word: str, said: JsonValue) -> bool:
         names = said if isinstance(said, list) else [said]
         return all(isinstance(one, (str if names is said else bool)) for one in names)
     if not isinstance(said, str):
-        return said is None and word in _WORDS
+        return said is None and word in WORDS
     if word in _WORDS_ABOUT:
         return _FORMAT.fullmatch(said) is not None
     return word == "pattern" and _is_form(said)
@@ -90,7 +100,7 @@ def is_said(word: str, said: JsonValue) -> bool:
 def _is_form(pattern: str) -> bool:
     """Whether a pattern says how texts are made, and not which one it is."""
     literal = sum(map(str.isalnum, _SYNTAX.sub("", pattern)))
-    return literal <= _MOST_LITERAL or placeholder_kind(pattern) is not None
+    return literal <= _MOST_LITERAL
 
 
 def _holds_nothing(schema: JsonValue) -> bool:
@@ -103,6 +113,8 @@ def _holds_nothing(schema: JsonValue) -> bool:
 
 
 def _says_nothing(word: str, said: JsonValue) -> bool:
+    if _is_redacted(said):
+        return True
     if word in VALUES:
         return _is_harmless(said)
     if word in NAMING or word in DEFINING:
@@ -111,12 +123,29 @@ def _says_nothing(word: str, said: JsonValue) -> bool:
 
 
 def _is_harmless(value: JsonValue) -> bool:
-    if isinstance(value, str):
-        return _HARMLESS.fullmatch(value) is not None or placeholder_kind(value) is not None
-    if isinstance(value, dict):
-        return all(map(_is_harmless, value.values()))
-    if isinstance(value, list):
-        return all(map(_is_harmless, value))
-    if value is None or isinstance(value, bool) or -_SMALL < value < _SMALL:
-        return True
-    return isfinite(value) and is_number_placeholder(value)
+    return all(
+        (_HARMLESS.fullmatch(leaf) if isinstance(leaf, str) else -_SMALL < leaf < _SMALL)
+        or _is_placeholder(leaf)
+        for leaf in _leaves(value)
+    )
+
+
+def _is_redacted(value: JsonValue) -> bool:
+    return all(map(_is_placeholder, _leaves(value)))
+
+
+def _is_placeholder(leaf: str | float) -> bool:
+    if isinstance(leaf, str):
+        return not leaf.strip("*") or placeholder_kind(leaf) is not None
+    return isfinite(leaf) and is_number_placeholder(leaf)
+
+
+def _leaves(value: JsonValue) -> Iterator[str | float]:
+    """Yield the texts and numbers in a value."""
+    pending = [value]
+    while pending:
+        said = pending.pop()
+        if isinstance(said, (dict, list)):
+            pending += said.values() if isinstance(said, dict) else said
+        elif said is not None and not isinstance(said, bool):
+            yield said

@@ -7,7 +7,6 @@ a few at a time, and each value once.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -31,6 +30,7 @@ _TEXTS = (
     "source_ref", "source_version",
 )  # fmt: skip
 _JSON = ("attributes", "usage_raw", "argument_types", "observation_types")
+_SCHEMAS = ("argument_schema", "result_schema")
 _SIDES = {"argument": "argument_blob", "observation": "observation_blob", "contract": "contract"}
 
 
@@ -137,23 +137,32 @@ class Scan:
                 if is_link(blob):
                     self._rests[name] = references(blob)
                 value = _value(blob)
-                found = list(self._found(value, ""))
+                if name in self._contracts:
+                    found = self._declared(blob, value)
+                else:
+                    found = list(self._found(value, ""))
                 if name in streams and isinstance(value, list):
                     shared = self._redactor.scan_stream(value)
                     found += [(one.kind, self._without_secrets(one.pointer)) for one in shared]
-                if name in self._contracts:
-                    found += self._declared(blob, {place for _, place in found})
                 if found:
                     self._dirty[name] = found
                 else:
                     self._clean.add(name)
 
-    def _declared(self, blob: Blob, known: Container[str]) -> Iterator[tuple[str, str]]:
-        """Find what is a secret by the name of the argument whose default it is."""
-        with suppress(ValueError):  # another version's, say
-            for one in secrets_of_contract(blob.data.decode(), self._redactor):
-                if (place := self._without_secrets(one.pointer)) not in known:
-                    yield one.kind, place
+    def _declared(self, blob: Blob, value: JsonValue) -> list[tuple[str, str]]:
+        """Find what is a secret by the name of the argument that it is declared for."""
+        try:
+            declared = [*secrets_of_contract(blob.data.decode(), self._redactor)]
+        except ValueError:  # another version's, say
+            return [*self._found(value, "")]
+        # A schema is asked as one: what describes a secret is none.
+        rest = (
+            {k: v for k, v in value.items() if k not in _SCHEMAS} if isinstance(value, dict) else {}
+        )
+        found = dict.fromkeys(self._found(rest, ""))
+        known = {place for _, place in found}
+        places = [(one.kind, self._without_secrets(one.pointer)) for one in declared]
+        return [*found, *(one for one in places if one[1] not in known)]
 
     def _knows(self, name: str) -> bool:
         return name in self._clean or name in self._dirty
