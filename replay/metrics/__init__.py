@@ -1,9 +1,10 @@
 """Numbers about runs, each with numerator and denominator. Pure, except for reading a store.
 
 ``definitions`` says what each metric is, ``gold`` what a run is measured against, ``pairing`` which
-call stands for which expected one. ``counting`` counts on one run, ``summing`` sums up many,
-``buckets`` sorts them and ``attempts`` joins those of one task. ``measuring`` is the entrance,
-``reading`` the side of the store; ``model`` and ``table`` hold the values.
+call stands for which expected one, ``measured`` has a run beside all that. ``counting`` counts on
+one run, ``summing`` sums up many, ``buckets`` sorts them and ``attempts`` joins those of one task.
+``measuring`` is the entrance, ``reading`` the side of the store; ``model`` and ``table`` hold the
+values.
 """
 
 from __future__ import annotations

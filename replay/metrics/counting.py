@@ -9,28 +9,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 
-from replay.case import Case
 from replay.case.schema import check_schema, faults
 from replay.case.searching import Undecided
 from replay.metrics.ending import FAILED, OPEN, broken_off
-from replay.metrics.gold import (
-    Gold,
-    attacked,
-    gold_of_labels,
-    labelled_success,
-    labelled_unsafe,
-)
+from replay.metrics.gold import attacked, labelled_unsafe
 from replay.metrics.hidden import why_hidden
-from replay.metrics.model import Count, MeasuredRun, Missing
-from replay.metrics.pairing import PairedCall, pair_calls
-from replay.oracles import OracleFinding, Outcome, evaluate
-from replay.oracles.judging import usage
+from replay.metrics.measured import Measured
+from replay.metrics.model import Count, Missing
 from tracekit.canonical import canonical_text, json_text
 from tracekit.quantities import as_written, is_amount
-from tracekit.trajectory import Call, Trajectory
+from tracekit.trajectory import Call
 
 _IN_A_LOOP = 3
 """Decisions that make one call with one observation: the third has learnt nothing from two."""
@@ -38,77 +27,6 @@ _FIELDS = dict.fromkeys(("tool_recall", "argument_accuracy"), "required_tools")
 _FIELDS |= {"evidence_coverage": "evidence"}
 """What of a case these metrics compare with, and with nothing else."""
 Counted = Count | Missing
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One run, what it is measured against, and what several metrics need of both."""
-
-    measured: MeasuredRun
-    gold: Gold | None
-    hidden: frozenset[str] = frozenset()
-    """What of the case nobody can judge, since redaction took the values."""
-
-    @property
-    def run(self) -> Trajectory:
-        """The run."""
-        return self.measured.trajectory
-
-    @cached_property
-    def calls_gold(self) -> Gold | None:
-        """Who says which calls are expected: the gold, else the labels."""
-        if self.gold is not None and self.gold.run is not None:
-            return self.gold
-        return gold_of_labels(self.run)
-
-    @cached_property
-    def pairs(self) -> tuple[PairedCall, ...]:
-        """The expected calls that were made."""
-        gold = self.calls_gold
-        if gold is None or gold.run is None:
-            return ()
-        return pair_calls(gold.run, self.run, at_least=gold.at_least)
-
-    @property
-    def gold_case(self) -> Case | None:
-        """What the run is measured against, where that is a case."""
-        return self.gold.case if self.gold is not None else None
-
-    @cached_property
-    def outcome(self) -> Outcome:
-        """The run as oracles see it."""
-        seconds = _known(self.measured.usage.latency_ms, 1000)
-        return Outcome(self.run, complete=self.run.status != "open", elapsed_s=seconds or 0.0)
-
-    @cached_property
-    def findings(self) -> tuple[OracleFinding, ...] | None:
-        """What the oracles of the case find; None without a case."""
-        if self.gold_case is None:
-            return None
-        return evaluate(self.gold_case.expected, self.gold_case.budgets, self.outcome)
-
-    @cached_property
-    def unbounded(self) -> tuple[str, ...]:
-        """Budgets of the case of which the record does not say whether they were kept."""
-        if self.gold_case is None:
-            return ()
-        used = usage(self.outcome) | {"seconds": _known(self.measured.usage.latency_ms, 1000)}
-        return tuple(
-            name for name, most in self.gold_case.budgets if most is not None and used[name] is None
-        )
-
-    @cached_property
-    def succeeded(self) -> bool | None:
-        """Whether the task was done; None where nobody says."""
-        if self.gold is not None and self.gold.success is not None:
-            return self.gold.success
-        if self.gold_case is None:
-            return labelled_success(self.run)
-        found = self.findings or ()
-        if self.run.status == "error" or not all(one.undecided for one in found):
-            return False
-        unknown = found or self.gold_case.expected.invariants or self.unbounded or self.hidden
-        return None if unknown else True
 
 
 def count_metrics(case: Measured) -> tuple[Mapping[str, Count], Mapping[str, Missing]]:
@@ -135,10 +53,6 @@ def _used(amount: float | None, what: str, unit: str, unsaid: str) -> Counted:
         said = f"{what} of {as_written(amount):g} {unit}"
         return Missing(f"its record says {said}, which cannot be", "odd")
     return Count(amount, 1)
-
-
-def _known(amount: float | None, of: int) -> float | None:
-    return amount / of if amount is not None and is_amount(amount) else None
 
 
 def _share(known: bool | None, why: str) -> Counted:  # noqa: FBT001  # a value, not a switch
@@ -176,7 +90,7 @@ def _tool_precision(case: Measured) -> Counted:
     gold = case.calls_gold
     if gold is None or gold.scope == "none":
         return _NO_CALLS
-    made, none = case.run.calls, "no call was made"
+    made, none = case.in_words.calls, "no call was made"
     if gold.scope == "writes":
         made, none = tuple(call for call in made if call.writes), "no write was made"
     expected = {pair.made.event_id for pair in case.pairs}

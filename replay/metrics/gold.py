@@ -48,6 +48,8 @@ class Gold:
     """Whether the task was done, where somebody has judged that."""
     unsafe: bool | None = None
     """Whether an unsafe action was carried out, where somebody has judged that."""
+    record: Trajectory | None = None
+    """In whose words it speaks: replays of it may have had them mapped to others."""
 
 
 GoldFor = Callable[[Trajectory], Gold | None]
@@ -56,12 +58,11 @@ GoldFor = Callable[[Trajectory], Gold | None]
 def gold_of_run(run: Trajectory) -> Gold:
     """Take a run for the reference: its calls, its steps and what it cites."""
     cited = dict.fromkeys(name for call in run.calls for name in call.evidence)
-    return Gold(
-        f"run {run.run_id}", run, "all", steps=len(run.decisions) or None, evidence=tuple(cited)
-    )
+    steps = len(run.decisions) or None
+    return Gold(f"run {run.run_id}", run, "all", steps=steps, evidence=tuple(cited), record=run)
 
 
-def gold_of_case(case: Case) -> Gold:
+def gold_of_case(case: Case, made_of: Trajectory | None = None) -> Gold:
     """Take what a case expects; its oracles tell whether the task was done."""
     calls = [
         _call(number, one.tool, one.arguments or {})
@@ -73,6 +74,7 @@ def gold_of_case(case: Case) -> Gold:
         at_least=True,
         evidence=case.expected.evidence,
         case=case,
+        record=made_of,
     )
 
 
@@ -135,8 +137,9 @@ def cases_as_gold(cases: Iterable[tuple[Case, Trajectory | None]]) -> GoldFor:
             run equally, the first is its gold.
     """
     golds = [
-        (case, run if run is not None and is_source(run, case) else None, gold_of_case(case))
+        (case, source, gold_of_case(case, source))
         for case, run in cases
+        for source in [run if run is not None and is_source(run, case) else None]
     ]
 
     def find(run: Trajectory) -> Gold | None:

@@ -3,8 +3,8 @@
 A person writes ``bob@corp.org``, and the record holds a placeholder. So the values that the case
 names are redacted as well, by the rules of today and with the user's key, and what the record still
 says is. What a placeholder cannot tell (a part of the secret, a pattern; without the key that the
-run names as its own, which secret of its kind it is) is judged by nobody, which is neither right nor
-wrong. A placeholder that stands in the record tells itself: it is of the same key.
+run names as its own, which secret of its kind it is) is judged by nobody, which is neither right
+nor wrong. A placeholder that stands in the record tells itself: it is of the same key.
 """
 
 from __future__ import annotations

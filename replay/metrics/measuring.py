@@ -10,10 +10,11 @@ from difflib import get_close_matches
 from replay.case import Case
 from replay.metrics.attempts import attempts_of
 from replay.metrics.buckets import FIXED, NONE, attempt_of, buckets_of
-from replay.metrics.counting import Measured, count_metrics
+from replay.metrics.counting import count_metrics
 from replay.metrics.ending import broken_off
 from replay.metrics.gold import Gold, GoldFor, gold_of_case, gold_of_run
 from replay.metrics.hidden import as_shown
+from replay.metrics.measured import Measured
 from replay.metrics.model import MeasuredRun, RunMeasures
 from replay.metrics.summing import sum_up
 from replay.metrics.table import Metrics

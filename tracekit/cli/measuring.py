@@ -115,8 +115,21 @@ def read_gold(store: Store, given: tuple[str, ...]) -> AnyGold:
     if cases and Path(cases[0]).is_dir():
         return _gold_of_folder(store, cases[0])
     if cases:
-        return read_case(cases[0])
+        return _gold_of_case(store, read_case(cases[0]))
     return references(store.trajectory(store.resolve(run)) for run in given) if given else None
+
+
+def _gold_of_case(store: Store, case: Case) -> AnyGold:
+    """Take a case for the gold of all runs, with the run that it was made of where that is here."""
+    from replay.metrics import is_source
+    from replay.metrics.gold import gold_of_case
+
+    named = case.source.run if case.source is not None else None
+    try:
+        run = store.trajectory(named) if named is not None else None
+    except TracekitError:  # it is asked for only to know what was renamed
+        run = None
+    return gold_of_case(case, run if run is not None and is_source(run, case) else None)
 
 
 def _gold_of_folder(store: Store, folder: str) -> AnyGold:
