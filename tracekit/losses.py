@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tracekit import conditions
+from tracekit.errors import UsageError
 from tracekit.events import LossNoted
 from tracekit.interruption import pass_on
 from tracekit.operations import Operation
 from tracekit.sink import Sink
 
+NOT_THE_SYSTEM = "no_fault_of_the_system"
+"""Attribute of a loss for which neither room nor who writes to the disk is to blame."""
 _QUIET_NS = 60 * 10**9
 """So long nothing must have been lost before the log is told anew."""
 _LAST = -1000
@@ -32,6 +35,7 @@ class Outage:
 
     where: Operation | None = None
     why: str = "they could not be recorded when they happened"
+    of_the_system: bool = True
     _begun: LossNoted | None = None
     _said: str | None = None
     """What the log was told last."""
@@ -51,8 +55,12 @@ class Outage:
     def blame(self, error: Exception, operation: Operation | None) -> str:
         """Take note of a fault and of where it was; the run of the first one is told of all."""
         self.where = self.where or operation
-        what = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-        self.why = f"they could not be recorded when they happened ({what})"
+        if isinstance(error, UsageError):  # what the program said is nothing that can be recorded
+            what = self.why = str(error)
+        else:
+            what = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+            self.why = f"they could not be recorded when they happened ({what})"
+        self.of_the_system = isinstance(error, OSError)
         return what
 
     def fact(self, count: int, sink: Sink) -> LossNoted | None:
@@ -71,7 +79,9 @@ class Outage:
                 count=count,
                 reason=self.why,
             )
-        return self._begun.model_copy(update={"count": count, "reason": self.why})
+        marks = {} if self.of_the_system else {NOT_THE_SYSTEM: True}
+        told = {"count": count, "reason": self.why, "attributes": marks}
+        return self._begun.model_copy(update=told)
 
     def tell(self, count: int, sink: Sink) -> bool:
         """Write that so many events were lost; whether that was possible."""

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from tracekit import configuration, integrations, otel
+from tracekit.canonical import text_of
 from tracekit.configuration import recorder
-from tracekit.events import PolicyDecision
-from tracekit.operations import Operation, as_tags
+from tracekit.errors import UsageError
+from tracekit.events import EvidenceNoted, PolicyDecision, PolicyNoted, StateNoted
+from tracekit.interruption import warn_once
+from tracekit.operations import Operation, as_tags, as_versions
 from tracekit.recorder import Recorder
+from tracekit.redact import Scope
 from tracekit.steps import Step, Unrecorded, open_step, unrecorded
+
+_DECISIONS: tuple[str, ...] = get_args(PolicyDecision)
+_SHOWN = 40
+"""So many characters are shown of what is no decision."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,8 @@ def run(
         request_id=request,
         tenant=tenant,
         operator=operator,
-        tags=as_tags(tags),
-        versions={str(part): str(version) for part, version in (versions or {}).items()},
+        tags=tags,
+        versions=versions,
     )
     try:
         with opened.active():
@@ -65,13 +73,15 @@ def run(
     opened.end_without_answer()
 
 
-def _open_run(name: str, *, versions: dict[str, str], **fields: Any) -> Step | Unrecorded:
+def _open_run(name: object, *, tags: object, versions: object, **fields: Any) -> Step | Unrecorded:
+    """Open a run, whatever the program gave: in a program that records nothing, nobody reads it."""
     if configuration.off:
         return Unrecorded()
     try:
         own = recorder()
         integrations.instrument_loaded()
-        return open_step(own, "run", name, None, versions={**own.versions, **versions}, **fields)
+        fields |= {"versions": {**own.versions, **as_versions(versions)}, "tags": as_tags(tags)}
+        return open_step(own, "run", "run" if name is None else text_of(name), None, **fields)
     except Exception as error:  # noqa: BLE001  # the traced program is never the victim
         return unrecorded(error)
 
@@ -101,17 +111,33 @@ def _enclosing() -> Operation | None:
 
 def policy(decision: PolicyDecision, *, rule: str | None = None, reason: str | None = None) -> None:
     """Note what a policy decided about the step under way."""
-    _noting(lambda own: own.policy(decision, rule, reason))
+    _noting(lambda own: _note_policy(own, decision, rule, reason))
+
+
+def _note_policy(own: Recorder, decision: object, rule: str | None, reason: str | None) -> None:
+    known = str.__str__(decision) if isinstance(decision, str) else None
+    if known in _DECISIONS:
+        own.note(PolicyNoted, decision=known, policy_id=rule, reason=reason)
+        return
+    operation = own.enclosing()
+    scope = Scope() if operation is None else operation.run.secrets
+    shown = own.redactor.redact_text(text_of(decision), scope=scope)[:_SHOWN]
+    where = "outside any run" if operation is None else f"in {operation.actor}"
+    what = f"policy({shown!r}) {where} is no decision: give {', '.join(_DECISIONS)}"
+    if operation is None:
+        warn_once(what)
+    else:
+        own.note_fault(UsageError(what), operation)
 
 
 def evidence(*evidence_ids: str) -> None:
     """Note evidence that the step under way cites."""
-    _noting(lambda own: own.evidence(evidence_ids))
+    _noting(lambda own: own.note(EvidenceNoted, evidence_ids=tuple(map(text_of, evidence_ids))))
 
 
 def state(before: object, after: object) -> None:
     """Note the agent's state before and after the step under way."""
-    _noting(lambda own: own.state(before, after))
+    _noting(lambda own: own.note(StateNoted, before=before, after=after))
 
 
 def _noting(note: Callable[[Recorder], None]) -> None:

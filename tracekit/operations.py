@@ -9,14 +9,17 @@ import logging
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Literal
 
 from tracekit import conditions, otel
+from tracekit.canonical import text_of
+from tracekit.canonical.classes import name_class
 from tracekit.conversations import Conversations
+from tracekit.interruption import pass_on, warn_once
 from tracekit.redact import Scope
 
 _log = logging.getLogger("tracekit")
@@ -144,9 +147,28 @@ def nothing_under_way() -> Iterator[None]:
 
 def as_tags(tags: object) -> tuple[str, ...]:
     """Read what a program gives as tags: a text alone is one tag, as is whatever is no list."""
-    if isinstance(tags, Iterable) and not isinstance(tags, (str, bytes)):
-        return tuple(map(str, tags))
-    return (str(tags),)
+    try:
+        if isinstance(tags, Iterable) and not isinstance(tags, (str, bytes)):
+            return tuple(map(text_of, tags))
+    except BaseException as error:  # noqa: BLE001  # whatever reading it raises is the program's
+        pass_on(error)
+    return (text_of(tags),)
+
+
+def as_versions(versions: object) -> dict[str, str]:
+    """Read what a program gives as the versions of a run; what is no mapping names none."""
+    if versions is None:
+        return {}
+    try:
+        if isinstance(versions, Mapping):
+            return {text_of(part): text_of(said) for part, said in versions.items()}
+    except BaseException as error:  # noqa: BLE001  # whatever reading it raises is the program's
+        pass_on(error)
+    given = name_class(type(versions)).rpartition(":")[2]
+    warn_once(
+        f"versions of a run are a dict of texts and no {given}: it gets those of configure alone"
+    )
+    return {}
 
 
 def new_run(kind: Kind, parent: Operation | None, run_id: str | None) -> RunScope:
@@ -160,7 +182,7 @@ def new_run(kind: Kind, parent: Operation | None, run_id: str | None) -> RunScop
         parent: What it was called from in this process.
         run_id: Chosen by the program.
     """
-    chosen = run_id = None if run_id is None else str(run_id)
+    chosen = run_id = None if run_id is None else text_of(run_id)
     if run_id is not None and not _RUN_ID.fullmatch(run_id):
         _log.warning("a run id is 1 to 128 of A-Za-z0-9._-, so this run gets one of its own")
         chosen = None

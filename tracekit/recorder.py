@@ -33,7 +33,6 @@ from tracekit.events import (
     MessageNoted,
     MintNoted,
     Payload,
-    PolicyDecision,
     PolicyNoted,
     RunBegun,
     RunEnded,
@@ -379,18 +378,6 @@ class Recorder:
                 occurrence=mint.occurrence,
                 value=mint.value,
             )
-
-    def policy(self, decision: PolicyDecision, rule: str | None, reason: str | None) -> None:
-        """Note a policy decision about the step under way."""
-        self.note(PolicyNoted, decision=decision, policy_id=rule, reason=reason)
-
-    def evidence(self, ids: Sequence[str]) -> None:
-        """Note evidence cited by the step under way."""
-        self.note(EvidenceNoted, evidence_ids=tuple(ids))
-
-    def state(self, before: object, after: object) -> None:
-        """Note the agent's state before and after."""
-        self.note(StateNoted, before=before, after=after)
 
     def message(self, role: Literal["user", "system", "agent"], content: object) -> None:
         """Note something said that no model call shows."""

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import tracekit
 import tracekit.cli.doctor_cost as doctor_cost
+from tests.recorder.record_kit import recording
 from tests.store.made import NOON, facts, run
 from tracekit import conditions
 from tracekit.cli import main
@@ -152,6 +154,16 @@ def test_what_was_lost_is_a_finding_with_run_count_and_time(store: Store) -> Non
     assert found["findings"][-1].startswith("events were lost 5 more times: tracekit sql")
     assert found["facts"]["lost"].startswith("events: 25 times")
     journal.close()
+
+
+def test_what_no_disk_is_to_blame_for_is_told_without_a_word_about_room(store: Store) -> None:
+    journal = Journal(journal_folder(store.path))
+    with recording(journal), tracekit.run(run_id="r"):
+        tracekit.policy("denied")  # type: ignore[arg-type]  # a mistake
+    journal.close()
+    (finding,) = told(store)["findings"]
+    assert finding.startswith("run r: 1 event lost: policy('denied') in run is no decision: give")
+    assert "room" not in finding
 
 
 def test_values_that_were_cut_are_counted(store: Store) -> None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import tracekit
 from tests.recorder.record_kit import recording
+from tracekit import configuration, interruption
+from tracekit.canonical import parse_json
 from tracekit.configuration import recorder, recording_to
 from tracekit.errors import UsageError
 from tracekit.recorder import Recorder
@@ -42,10 +47,128 @@ def test_a_name_that_cannot_be_written_is_made_one_that_can(name: Any) -> None:
     assert [row.actor for row in recorded.rows() if row.event_type != "run"] == [expected] * 2
 
 
-def test_a_decision_that_is_none_is_counted_and_spoils_no_journal() -> None:
+class Odd(str):
+    """A text that cannot be printed or compared."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+    def __eq__(self, _other: object) -> bool:
+        raise SystemExit(3)
+
+    __hash__ = str.__hash__
+
+
+class Unread(dict[str, str]):
+    """Cannot be read."""
+
+    def items(self) -> Any:
+        raise SystemExit(3)
+
+    __iter__ = items
+
+
+@pytest.mark.parametrize(
+    ("versions", "kept"),
+    [
+        (["a"], {}),
+        (5, {}),
+        ("v2", {}),
+        (Unread(a="b"), {}),
+        ({1: 2}, {"1": "2"}),
+        ({"a": Odd("b")}, {"a": "<Odd that cannot be printed>"}),
+    ],
+)
+def test_odd_versions_of_a_run_are_told_of_and_end_nothing(
+    versions: Any, kept: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        mock.patch.object(interruption, "_warned", set()),
+        recording() as recorded,
+        tracekit.run(versions=versions),
+    ):
+        pass
+    assert parse_json(recorded.run_row().versions) == {"code": "1", **kept}
+    assert recorded.recorder.lost == 0
+    named = "Unread" if isinstance(versions, Unread) else type(versions).__name__
+    told = f"tracekit: versions of a run are a dict of texts and no {named}"
+    assert [said.getMessage()[: len(told)] for said in caplog.records] == ([] if kept else [told])
+
+
+@pytest.mark.parametrize(
+    "given", [{"tags": Unread(a="b")}, {"name": None}, {"name": Odd("a")}, {"run_id": Odd("a")}]
+)
+def test_odd_names_of_a_run_end_nothing(given: dict[str, Any]) -> None:
+    with recording() as recorded, tracekit.run(**given):
+        pass
+    assert [row.event_type for row in recorded.rows()] == ["run"]
+    assert recorded.recorder.lost == 0
+
+
+def test_with_recording_off_nothing_that_a_run_is_given_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[str] = []
+
+    class Watched(dict[str, str]):
+        def items(self) -> Any:
+            looked.append("versions")
+            return super().items()
+
+        def __iter__(self) -> Iterator[str]:
+            looked.append("tags")
+            return super().__iter__()
+
+    monkeypatch.setattr(configuration, "off", True)
+    with tracekit.run(versions=Watched(a="b"), tags=Watched(a="b")):  # type: ignore[arg-type]  # odd
+        pass
+    assert looked == []
+
+
+@pytest.mark.parametrize(
+    ("decision", "shown"), [("bogus", "bogus"), (5, "5"), ("x" * 99, "x" * 40)]
+)
+def test_a_decision_that_is_none_is_counted_and_told_of_and_spoils_no_journal(
+    decision: Any, shown: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with recording() as recorded, tracekit.run(name="desk"):
+        tracekit.policy(decision)
+    what = (
+        f"policy({shown!r}) in desk is no decision:"
+        " give allow, deny, modify, ask, escalate, terminate"
+    )
+    (loss,) = [row for row in recorded.rows() if row.actor == "loss"]
+    assert loss.error_message == f"1 event lost: {what}"
+    assert [said.getMessage() for said in caplog.records] == [
+        f"tracekit could not record an event: {what}"
+    ]
+
+
+def test_a_decision_that_is_none_is_told_of_outside_any_run_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with recording(), mock.patch.object(interruption, "_warned", set()):
+        tracekit.policy("mail alice@example.com")  # type: ignore[arg-type]  # a mistake
+    (said,) = (one.getMessage() for one in caplog.records)
+    assert said.endswith(
+        " outside any run is no decision: give allow, deny, modify, ask, escalate, terminate"
+    )
+    assert "alice" not in said
+
+
+def test_a_decision_of_an_enumeration_of_texts_is_one() -> None:
+    class Decision(StrEnum):
+        DENY = "deny"
+
     with recording() as recorded, tracekit.run():
-        tracekit.policy("bogus")  # type: ignore[arg-type]  # a mistake
-    assert [row.actor for row in recorded.rows() if row.actor == "loss"] == ["loss"]
+        tracekit.policy(Decision.DENY)  # type: ignore[arg-type]  # a text all the same
+    assert [row.policy_decision for row in recorded.rows("policy")] == ["deny"]
+
+
+def test_evidence_that_is_no_text_is_kept_as_one() -> None:
+    with recording() as recorded, tracekit.run():
+        tracekit.evidence(None, 3, Odd("a"))  # type: ignore[arg-type]  # a mistake
+    assert recorded.rows()[0].evidence_ids == ("None", "3", "<Odd that cannot be printed>")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tracekit.cli.text import moment_text
 from tracekit.errors import RedactionKeyError
 from tracekit.journal import owner_alive
 from tracekit.limits import size_of
+from tracekit.losses import NOT_THE_SYSTEM
 from tracekit.numerals import counted
 from tracekit.settings import read_environment
 from tracekit.store import Store, open_store
@@ -28,10 +29,12 @@ _LITTLE_ROOM = 200 << 20
 _AHEAD_NS = 300_000_000_000
 """Clocks of machines differ; a time so far ahead is no such difference."""
 _COUNTS = "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM events)"
-_LOSSES = """
-    SELECT run_id, error_message, ts_start_ns FROM events WHERE error_type = 'events_lost'
+_LOSSES = f"""
+    SELECT run_id, error_message, ts_start_ns, attributes LIKE '%"{NOT_THE_SYSTEM}"%'
+    FROM events WHERE error_type = 'events_lost'
     ORDER BY ts_start_ns DESC
 """
+_SEE = "; see that there is room, and who writes there"
 _TRUNCATED = """
     SELECT count(*) FILTER (argument_state = 'truncated')
          + count(*) FILTER (observation_state = 'truncated') FROM events
@@ -103,8 +106,8 @@ def _size(told: Diagnosis, path: Path) -> str:
 def _losses(told: Diagnosis, store: Store) -> None:
     losses = store.sql(_LOSSES).rows
     told.findings += [
-        f"run {run_id}: {what} ({moment_text(when)}); see that there is room, and who writes there"
-        for run_id, what, when in losses[:_LISTED]
+        f"run {run_id}: {what} ({moment_text(when)})" + ("" if is_ours else _SEE)
+        for run_id, what, when, is_ours in losses[:_LISTED]
     ]
     if len(losses) > _LISTED:
         told.findings.append(
