@@ -235,7 +235,7 @@ async def chunks(messages: Any) -> AsyncIterator[Any]:
 
 
 @tracekit.llm(model="m", provider="openai")
-def ask(messages: Any, back: Any = None) -> Any:
+def ask(messages: Any, back: Any = None, tools: Any = ()) -> Any:
     """Answer a prompt."""
     return _replies.pop() if _replies else back
 
@@ -257,16 +257,29 @@ def think(text: str) -> str:
     return text
 
 
-def _declared(text: str) -> None:
-    """A tool whose declaration holds it: in a default, in what it is for, in its schemas."""
-    schema: Any = {
+def _schema(text: str) -> Any:
+    """A schema that has it in every place."""
+    return {
         "type": "object",
         "description": f"as {text} is",
         "properties": {
             "account": {"type": "string", "default": text, "enum": [text, "x"], "title": text},
             "deep": {"items": {"properties": {"account": {"const": text, "examples": [text]}}}},
+            "told": {"anyOf": [{"properties": {"account": {"$ref": "#/$defs/Of"}}}]},
+            "odd": {"properties": {"account": {"x-default": text, "examples": {"a": text}}}},
+            "short": {"items": text, "properties": {"account": text}, "required": [text]},
+            "form": {"type": "string", "pattern": f"^{text}$", "format": text},
+            text: {"$ref": text},
         },
+        "required": ["account"],
+        "$defs": {"Of": {"allOf": [{"$ref": "#/definitions/it"}]}},
+        "definitions": {"it": {"enum": [text], "type": "string"}},
     }
+
+
+def _declared(text: str) -> None:
+    """A tool whose declaration holds it: in a default, in what it is for, in its schemas."""
+    schema = _schema(text)
 
     def declared(account: Any = text, *, note: Any = (text, {"account": [text]})) -> None:
         raise AssertionError
@@ -458,6 +471,10 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "observation": lambda text: look(back={"rows": [text, {"x": text}]}),
     "observation alone": lambda text: look(back=text),
     "prompt and reply": _messages,
+    "tools of a prompt": lambda text: ask(
+        [{"role": "user", "content": "go"}],
+        tools=[{"type": "function", "function": {"name": "f", "parameters": _schema(text)}}],
+    ),
     "prompt that goes on": lambda text: [
         ask(
             [

@@ -189,7 +189,8 @@ def test_there_are_many_kinds_and_places() -> None:
 def test_what_only_the_users_own_rules_know_is_nowhere(tmp_path: Path, rule: str) -> None:
     """By pattern in every place, and by name where the name stands."""
     secret = Planted("Zimbabwe-Kestrel-93", "Zimbabwe-Kestrel-93")
-    places = ["declaration of a tool"] if rule == "account" else list(PLACES)
+    named = ["declaration of a tool", "tools of a prompt"]
+    places = named if rule == "account" else list(PLACES)
     planted = [(secret, place, "plain") for place in places]
     left = _plant(tmp_path, planted, rules={"TRACEKIT_REDACT": rule})
     _settle(left)
