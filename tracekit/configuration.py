@@ -198,7 +198,7 @@ def _tell(faults: Sequence[settings.Fault]) -> None:
     for fault in faults:
         if fault not in _told:
             _told.add(fault)
-            with Suppressed(Exception):  # a handler of the program's
+            with Suppressed(BaseException):  # a handler of the program's
                 _log.error("tracekit: %s", fault.what)
 
 
