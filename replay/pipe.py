@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from replay.cancelled import OUTWAITED
 from replay.errortext import place_of, text_of
 from replay.fixed_loop import Patience, wait_to_be_cancelled
-from tracekit import conditions, guard
+from tracekit import conditions, guard, sent
 from tracekit.canonical import Encoded, JsonValue, Stream, copy_json, decode, encode
 from tracekit.errors import (
     NotRecorded,
@@ -270,10 +270,11 @@ class PipeAnswerer:
 
     def unsent(self) -> list[str]:
         """Name the generators into which something was sent when recorded, and not now."""
-        rest = [(name, *s.unsent[0].split(":", 1)) for name, s in self._sent_into if s.unsent]
+        rest = [(name, stream.unsent[0]) for name, stream in self._sent_into if stream.unsent]
         return [
-            f"generator {name}, behind item {place} nothing was sent in: recorded {sent}"
-            for name, place, sent in rest
+            f"generator {name}, behind item {entry['behind']} nothing was sent in: "
+            f"recorded {sent.told(entry)}"
+            for name, entry in rest
         ]
 
     def halt(self, reason: str, *, asks_of: str | None = None) -> NoReturn:

@@ -19,6 +19,7 @@ from tracekit.decisions import Grouping, number, plain_name, reply_message, with
 from tracekit.events import Event
 from tracekit.order import in_order
 from tracekit.origin import MADE_BY, Origin
+from tracekit.sent import without_types
 from tracekit.trajectory import (
     GAVE_UP,
     Call,
@@ -101,8 +102,9 @@ def trajectory_digest(trajectory: Trajectory) -> str:
 
 def _done_and_seen(call: Call) -> list[Any]:
     seen = call.observation.digest_form
-    sent = [call.sent_in] if call.sent_in else []  # runs of old, and most, have none
-    return [call.tool, call.arguments, seen, call.policy_decision, *sent]
+    done = [call.tool, call.arguments, seen, call.policy_decision]
+    sent = [*map(without_types, call.sent_in)]
+    return [*done, sent] if sent else done  # runs of old, and most, have none
 
 
 def _own_tree(rows: Sequence[Event]) -> list[Event]:

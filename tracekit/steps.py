@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tracekit import carrying, configuration, guard
-from tracekit.canonical import Encoded, JsonValue, canonical_text, digest, encode, text_of
+from tracekit.canonical import Encoded, JsonValue, encode, text_of
 from tracekit.canonical.classes import name_class
 from tracekit.contract import Contract
 from tracekit.errors import CallRefused
@@ -37,8 +37,9 @@ from tracekit.events import (
 from tracekit.interruption import Suppressed, pass_on
 from tracekit.recorder import Kind, Operation, Recorder, active
 from tracekit.redact import Scope, inside_a_rule
+from tracekit.sent import Entry, are_equal, encode_sent, entry_of, told
 from tracekit.sink import stands
-from tracekit.trajectory import GAVE_UP, Observation
+from tracekit.trajectory import GAVE_UP
 
 FACTS: dict[Kind, tuple[type[Fact], type[Fact]]] = {
     "run": (RunBegun, RunEnded),
@@ -51,9 +52,10 @@ FACTS: dict[Kind, tuple[type[Fact], type[Fact]]] = {
 _GUARDED: tuple[Kind, ...] = ("llm_call", "tool_call", "retrieval")
 _log = logging.getLogger("tracekit")
 _complained = False
-_NOT_KEPT = "not kept"
 _SENT_OTHERWISE = "something else was sent in"
 _SENT_UNKNOWN = "the record does not hold what was sent"
+_Sent = tuple[int, Encoded, str | None]
+"""What was sent in, behind how many items; of an error its class."""
 MAX_ITEMS = 100_000
 """Items of a generator that are kept; a stream without end must not fill the agent's memory."""
 
@@ -68,7 +70,7 @@ class Step:
     fields: dict[str, Any] = field(default_factory=dict)
     _items: list[Encoded] = field(default_factory=list)
     _yielded: int = 0
-    _sent: tuple[str, ...] = ()
+    _sent: list[_Sent] = field(default_factory=list)
 
     @property
     def answered(self) -> bool:
@@ -126,8 +128,9 @@ class Step:
             self._items.append(encode(value))
 
     def sent(self, value: object) -> None:
-        """Keep the digest of what the reader of a generator sent or threw in."""
-        self._sent += (self._sent_key(self._yielded, value),)
+        """Keep what the reader of a generator sent or threw in, as it is now."""
+        if self._yielded <= MAX_ITEMS:
+            self._sent.append(self._as_sent(self._yielded, value))
 
     def compare_sent(self, recorded: object, position: int, value: object) -> None:
         """End the replay where behind item ``position`` something else was sent; None is nothing.
@@ -138,44 +141,53 @@ class Step:
         Raises:
             NotRecorded: what was sent is not what the record of the stream holds.
         """
-        known: Sequence[str] = getattr(recorded, "sent", ())
+        known: Sequence[Entry] = getattr(recorded, "sent", ())
         leaves = isinstance(value, GeneratorExit)
-        kept = next((key for key in known if key.startswith(f"{position}:")), "nothing")
-        asked = "nothing" if value is None or leaves else self._sent_key(position, value)
-        certain = not (asked.endswith(_NOT_KEPT) or kept.endswith(_NOT_KEPT))
-        if asked == kept and certain:
-            if kept in known:
+        kept = next((entry for entry in known if entry["behind"] == position), None)
+        asked = None
+        if not (value is None or leaves):
+            (asked,) = self._entries([self._as_sent(position, value)])
+        if kept is None or asked is None:
+            equal: bool | None = kept is asked
+        else:
+            equal = are_equal(kept, asked)
+        if equal:
+            if kept is not None:
                 recorded.unsent.remove(kept)  # type: ignore[attr-defined]  # of a stream
             return
-        told = _SENT_OTHERWISE if known else _SENT_UNKNOWN
+        said = _SENT_OTHERWISE if known else _SENT_UNKNOWN
         where = f"{self.operation.actor}: behind item {position}"
-        recorded_told, asked_told = (key.removeprefix(f"{position}:") for key in (kept, asked))
-        reason = f"{where} {told}: recorded {recorded_told}, asked {asked_told}"
-        # The text of an error may hold what is made anew each time.
-        alike = (
-            isinstance(value, BaseException) and kept.partition(" ")[0] == asked.partition(" ")[0]
-        )
-        asks = certain and bool(known) and not alike
+        reason = f"{where} {said}: recorded {told(kept)}, asked {told(asked)}"
         if leaves:  # it may be a finaliser that closes it: the replay ends at the next question
             with Suppressed(Exception):
                 guard.read_on(reason)
             return
+        # The text of an error may hold what is made anew each time.
+        name = _thrown(value)
+        alike = name is not None and kept is not None and kept.get("thrown") == name
+        asks = equal is False and bool(known) and not alike
         guard.read_on(reason, asks_of=self.operation.span_id if asks else None)
 
-    def _sent_key(self, position: int, value: object) -> str:
-        """What was sent in: a number as it is, all else as a digest, of an error with its class."""
-        kept = encode(value)
-        scope = Scope()
-        found = self.recorder.redactor.redact({"argument": {"sent": kept.value}}, scope=scope)
-        if scope.known or found.failure is not None or not kept.replayable:
-            return f"{position}:{_NOT_KEPT}"
-        if isinstance(kept.value, bool | int | float) and not kept.types:
-            return f"{position}:{canonical_text(kept.value)}"
-        if isinstance(value, BaseException):
-            name = error_name(value)
-            thrown = Observation(found.value, is_error=True, error_type=name)
-            return f"{position}:{name} {digest(thrown.digest_form)}"
-        return f"{position}:{digest([found.value, dict(kept.types)])}"
+    def _as_sent(self, position: int, value: object) -> _Sent:
+        """Take what is sent in as it is now, without its secrets, which the run comes to know."""
+        kept = encode_sent(value)
+        found = self.recorder.redactor.redact(kept.value, scope=self.operation.run.secrets)
+        if found.failure is not None:
+            return position, Encoded(found.value), _thrown(value)
+        return position, replace(kept, value=found.value), _thrown(value)
+
+    def _entries(self, sent: Sequence[_Sent]) -> list[Entry]:
+        """Say what was sent in, also without the secrets that no value shows alone."""
+        whole = _joined([kept for _, kept, _ in sent], whole=True)
+        values = self._without_shared_secrets(whole, ended=False).value
+        assert isinstance(values, list)  # as it was joined
+        if len(values) != len(sent):  # a rule failed: one stands for all
+            values = values * len(sent)
+        most = self.recorder.keeper.limits.value_bytes
+        return [
+            entry_of(position, replace(kept, value=value), thrown, most=most)
+            for (position, kept, thrown), value in zip(sent, values, strict=True)
+        ]
 
     def end(self, value: object) -> None:
         """Record that the call returned ``value``."""
@@ -241,7 +253,8 @@ class Step:
         kept = self._without_shared_secrets(joined, ended=end in ("raised", "returned"))
         if end == "over" and not self._sent:
             return kept
-        return replace(kept, types={**kept.types, "": ["stream", end, *self._sent]})
+        sent = [dict(entry) for entry in self._entries(self._sent)]
+        return replace(kept, types={**kept.types, "": ["stream", end, *sent]})
 
     def _without_shared_secrets(self, kept: Encoded, *, ended: bool) -> Encoded:
         """Take out the secrets, also those that no item shows alone."""
@@ -436,6 +449,10 @@ def _refused(contract: Contract, reason: str) -> guard.Raised:
 
 def _refusal(contract: Contract, reason: str) -> CallRefused:
     return CallRefused(contract.name, rule="on_loss='refuse_writes'", reason=reason)
+
+
+def _thrown(value: object) -> str | None:
+    return error_name(value) if isinstance(value, BaseException) else None
 
 
 def _joined(items: list[Encoded], *, whole: bool) -> Encoded:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Any
 
 from tracekit.canonical import JsonValue
 from tracekit.contract import Contract
@@ -108,8 +109,8 @@ class Call:
         return self.effect in ("write", "unknown")
 
     @property
-    def sent_in(self) -> list[JsonValue]:
-        """Digests of what a reader sent or threw into the generator that it handed out."""
+    def sent_in(self) -> list[Any]:
+        """What a reader sent or threw into the generator that it handed out: see ``sent``."""
         match self.observation.types.get(""):
             case ["stream", _, *sent]:
                 return sent

@@ -26,6 +26,7 @@ from tracekit.contract import Contract, Matchers, key_at
 from tracekit.errors import PointerNotFound
 from tracekit.events import Effect
 from tracekit.jsontree import get, remove, replace
+from tracekit.sent import as_argument
 from tracekit.trajectory import Call, Decision, Observation, Trajectory
 
 NEW = "(a new key)"
@@ -70,8 +71,39 @@ class Declared:
         object.__setattr__(self, "overlooked", overlooked)
 
 
+_ARGUMENTS = "(arguments)"
+"""Stands for arguments that are no object of their names, where something was sent in."""
 SENT_IN = "(sent in)"
 """Stands among the arguments for what was sent into a generator; no parameter is named so."""
+
+
+def with_sent_in(run: Trajectory) -> Trajectory:
+    """Give a run in which what was sent into a generator stands among the call's arguments."""
+    if not any(call.sent_in for call in run.calls):
+        return run
+    decisions = (with_fields(one, calls=tuple(map(_asked, one.calls))) for one in run.decisions)
+    return with_fields(run, decisions=tuple(decisions))
+
+
+def _asked(call: Call) -> Call:
+    given = call.arguments
+    if not call.sent_in or given is None:  # of what is gone nothing is known, whatever was sent
+        return call
+    if not isinstance(given, dict) or cut_digest(given) is not None:
+        given = {_ARGUMENTS: given}
+    elif SENT_IN in given:
+        return call
+    sent, types, described = as_argument(call.sent_in)
+    whole = call.argument_state == "captured" or call.argument_state == "absent"
+    return with_fields(
+        call,
+        arguments={**given, SENT_IN: sent},
+        argument_types={
+            **call.argument_types,
+            **{f"/{SENT_IN}{place}": tag for place, tag in types.items()},
+        },
+        argument_state="truncated" if described and whole else call.argument_state,
+    )
 
 
 def what_counts(call: Call, rule: Declared) -> JsonValue:
@@ -80,8 +112,6 @@ def what_counts(call: Call, rule: Declared) -> JsonValue:
     if not isinstance(arguments, dict) or cut_digest(arguments) is not None:
         return arguments
     spelt = arguments if rule.spelling is None else rule.spelling.normalise(arguments)
-    if call.sent_in:
-        spelt = {**spelt, SENT_IN: call.sent_in}
     value: JsonValue = dict(spelt)
     if rule.whose:
         value = {name: given for name, given in spelt.items() if name not in rule.whose}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from replay.diff.alike import kept_alike, may_be_equal
+from replay.diff.arguments import with_sent_in
 from replay.diff.overlap import gathered_by_time, span_of
 from tracekit.canonical import JsonValue, canonical_text, digest, numbers_as_compared
 from tracekit.trajectory import Call, Observation, Trajectory
@@ -47,7 +48,7 @@ def _written(content: JsonValue) -> str:
 
 def _states(run: Trajectory) -> list[JsonValue]:
     states: list[JsonValue] = [run.input.state, run.answer.state]
-    for call in run.calls:
+    for call in with_sent_in(run).calls:
         states += [call.argument_state, call.observation.state]
     return states
 

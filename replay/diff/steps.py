@@ -23,6 +23,7 @@ from replay.diff.arguments import (
     tools_with_keys_used_again,
     what_counts,
     with_key,
+    with_sent_in,
 )
 from replay.diff.partly import classes_of, unknown_arguments, unknown_result
 from tracekit.canonical import JsonValue, canonical_text, cut_digest, numbers_as_compared
@@ -112,6 +113,7 @@ def declared(left: Trajectory, right: Trajectory) -> dict[str, Declared]:
     What only one of two contracts would overlook counts: both must overlook it. Defaults are filled
     in as the left, recorded side has them.
     """
+    left, right = with_sent_in(left), with_sent_in(right)
     found: dict[str, list[Contract]] = {}
     effects: dict[str, set[Effect]] = {}
     partly: dict[str, list[Call]] = {}
@@ -219,6 +221,7 @@ def steps_of(
     calls, nor a system prompt: that is what a planner is made of, not what it did. What a call has
     in common with one of ``like``, in about the same place, is not written again.
     """
+    run = with_sent_in(run)
     steps: list[Step] = []
     likes = _Likes(like)
     turns = list(run.turns)
@@ -255,8 +258,6 @@ class _Likes:
             other, step = self._steps[at]
             if other.tool == call.tool and kept_alike(other.arguments, call.arguments):
                 if other.argument_types or other.argument_state not in _WHOLE:
-                    return None
-                if other.sent_in != call.sent_in:
                     return None
                 self._next = at + 1
                 return step

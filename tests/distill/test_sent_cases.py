@@ -73,7 +73,7 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 def test_a_case_keeps_what_was_sent_in(case: Case) -> None:
     (fixture,) = case.observations
 
-    assert fixture.types[""] == ["stream", "left", "1:10"]
+    assert fixture.types[""] == ["stream", "left", {"behind": 1, "value": 10}]
     assert run_case(case, _here(hasty)).verdict.kind == "fail"
     assert run_case(case, _here(careful)).passed
 

@@ -57,7 +57,7 @@ class Stream(list[Any]):
         super().__init__(items)
         self.end = end
         self.sent = tuple(sent)
-        """What its reader sent or threw in, each behind the items before it: ``2:…``."""
+        """What its reader sent or threw in, each behind the items before it; see ``sent``."""
         self.unsent = [*self.sent]
         """What a reader of these items has not sent yet."""
         self.read_on: Callable[[], NoReturn] = _nothing_more
