@@ -62,6 +62,12 @@ class Suppressed(contextlib.suppress):
         return super().__exit__(kind, error, place)
 
 
+def warn(what: str, *about: object) -> None:
+    """Say in the log what could not be done; what a handler of the program's raises stays there."""
+    with Suppressed(BaseException):  # or there is no room on the stack
+        _log.warning(what, *about)
+
+
 _warned: set[str] = set()
 _MOST_WARNINGS = 1_000
 
@@ -71,8 +77,7 @@ def warn_once(what: str) -> None:
     if what in _warned or len(_warned) >= _MOST_WARNINGS:
         return
     _warned.add(what)
-    with Suppressed(BaseException):  # a handler of the program's, or no room on the stack
-        _log.warning("tracekit: %s", what)
+    warn("tracekit: %s", what)
 
 
 def _handlers() -> set[CodeType]:

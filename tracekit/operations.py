@@ -5,7 +5,6 @@ It lives in a context variable, so that each task and each thread keeps its own 
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections import deque
@@ -19,10 +18,9 @@ from tracekit import conditions, otel
 from tracekit.canonical import text_of
 from tracekit.canonical.classes import name_class
 from tracekit.conversations import Conversations
-from tracekit.interruption import pass_on, warn_once
+from tracekit.interruption import pass_on, warn, warn_once
 from tracekit.redact import Scope
 
-_log = logging.getLogger("tracekit")
 _RUN_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 Kind = Literal["run", "agent", "llm_call", "tool_call", "retrieval", "span"]
 _process = os.getpid()
@@ -184,7 +182,7 @@ def new_run(kind: Kind, parent: Operation | None, run_id: str | None) -> RunScop
     """
     chosen = run_id = None if run_id is None else text_of(run_id)
     if run_id is not None and not _RUN_ID.fullmatch(run_id):
-        _log.warning("a run id is 1 to 128 of A-Za-z0-9._-, so this run gets one of its own")
+        warn("a run id is 1 to 128 of A-Za-z0-9._-, so this run gets one of its own")
         chosen = None
     if parent is not None:
         return RunScope(chosen or conditions.new_run_id(), parent.run.trace_id)

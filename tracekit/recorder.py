@@ -13,7 +13,6 @@ may call a tool, in the middle of anything here.
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import threading
 import weakref
@@ -38,7 +37,7 @@ from tracekit.events import (
     RunEnded,
     StateNoted,
 )
-from tracekit.interruption import Suppressed, pass_on
+from tracekit.interruption import pass_on, warn
 from tracekit.keeping import Keeper, Kept, put_what_fits
 from tracekit.losses import Outage, tell_when_leaving
 from tracekit.operations import Kind, Operation, RunScope, active, current, new_run, this_process
@@ -47,7 +46,6 @@ from tracekit.sink import Sink, ground_of
 
 __all__ = ["Kept", "Kind", "Operation", "Recorder", "RunScope", "active", "current"]
 
-_log = logging.getLogger("tracekit")
 _SAID_BY_USERS = frozenset(
     ("task_id", "request_id", "tenant", "operator", "tags", "idempotency_key", "error_message",
      "policy_id", "reason", "evidence_ids", "versions")
@@ -192,8 +190,7 @@ class Recorder:
     def _without_span(self, error: BaseException) -> None:
         """Go on where the program's SDK failed: the event is recorded, so nothing is lost."""
         pass_on(error)
-        with Suppressed(BaseException):  # a handler of the program's, or no room on the stack
-            _log.warning("tracekit could not keep a span: %s", type(error).__name__)
+        warn("tracekit could not keep a span: %s", type(error).__name__)
 
     def _write_operation(
         self, operation: Operation, fact: type[Fact], side: str, fields: dict[str, Any]
@@ -247,7 +244,7 @@ class Recorder:
         """Write a point event under the operation under way; outside any run it is dropped."""
         operation = self.enclosing()
         if operation is None:
-            _log.warning("%s outside any run is not recorded", fact.__name__)
+            warn("%s outside any run is not recorded", fact.__name__)
             return
         try:  # also in a replay: what a program notes may be anything, and no call hangs on it
             self._note(operation, fact, fields)
@@ -365,8 +362,7 @@ class Recorder:
             self._outage.remember(self.lost, self.sink)
             tell_when_leaving(self)
         if first:
-            with Suppressed(BaseException):  # a handler of the program's, or no room on the stack
-                _log.warning("tracekit could not record an event: %s", why)
+            warn("tracekit could not record an event: %s", why)
 
     def mint(self, mint: conditions.Mint) -> None:
         """Note a value that user code was given by ``conditions``."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextvars
+import logging
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -163,6 +165,33 @@ def test_a_decision_of_an_enumeration_of_texts_is_one() -> None:
     with recording() as recorded, tracekit.run():
         tracekit.policy(Decision.DENY)  # type: ignore[arg-type]  # a text all the same
     assert [row.policy_decision for row in recorded.rows("policy")] == ["deny"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        lambda: tracekit.evidence("doc-1"),
+        lambda: tracekit.policy("bogus"),  # type: ignore[arg-type]  # a mistake
+        lambda: tracekit.run(run_id="bad id").__enter__(),
+        lambda: tracekit.run(versions=["a"]).__enter__(),  # type: ignore[arg-type]  # a mistake
+    ],
+    ids=["evidence outside any run", "a decision", "a run id", "versions"],
+)
+def test_what_a_log_handler_raises_stays_there(odd: Callable[[], object]) -> None:
+    class Raising(logging.Handler):
+        def handle(self, _record: logging.LogRecord) -> bool:
+            seen.append(1)
+            raise SystemExit(3)
+
+    seen: list[int] = []
+    handler, log = Raising(), logging.getLogger("tracekit")
+    log.addHandler(handler)
+    try:
+        with recording(), mock.patch.object(interruption, "_warned", set()):
+            contextvars.copy_context().run(odd)
+    finally:
+        log.removeHandler(handler)
+    assert seen == [1]
 
 
 def test_evidence_that_is_no_text_is_kept_as_one() -> None:

@@ -6,7 +6,6 @@ library has been imported, else the moment it is. tracekit imports none of them 
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,6 +14,8 @@ from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import ModuleType
+
+from tracekit.interruption import warn
 
 _INTEGRATIONS = {
     "openai": "tracekit.integrations.openai",
@@ -27,7 +28,6 @@ _VERSIONS = {"openai": ((1, 60), (4,)), "langchain_core": ((1,), (2,))}
 _done: set[str] = set()
 _checked: set[str] = set()
 _strict = False
-_log = logging.getLogger("tracekit")
 
 
 def instrument_loaded() -> None:
@@ -59,7 +59,7 @@ def _instrument(library: str) -> None:
     except Exception as error:  # the traced program is never the victim
         if _strict:
             raise
-        _log.warning("tracekit cannot record calls of %s: %s", library, error)
+        warn("tracekit cannot record calls of %s: %s", library, error)
 
 
 def _check_version(library: str) -> None:
@@ -74,7 +74,7 @@ def _check_version(library: str) -> None:
         return  # a copy without metadata, or a version of the user's own
     first, end = _VERSIONS[library]
     if not first <= numbers < end:
-        _log.warning(
+        warn(
             "tracekit is not tested with %s %s: calls may be recorded in part, or not at all",
             library, found,
         )  # fmt: skip

@@ -6,7 +6,6 @@ ends, breaks off, or its reader goes away.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,9 +16,8 @@ import openai
 from tracekit.canonical import JsonValue
 from tracekit.integrations import chat
 from tracekit.integrations.openai_wire import Accumulator, parsed_body
+from tracekit.interruption import warn
 from tracekit.steps import Step
-
-_log = logging.getLogger("tracekit")
 
 
 @contextmanager
@@ -30,7 +28,7 @@ def harmless(step: Step) -> Iterator[None]:
     except Exception as error:  # the traced program is never the victim
         if step.recorder.strict:
             raise
-        _log.warning("tracekit could not record a reply: %s", type(error).__name__)
+        warn("tracekit could not record a reply: %s", type(error).__name__)
         step.recorder.lost += 1
 
 

@@ -7,7 +7,6 @@ it. An event is only told by its name: other logs are none of our business.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -21,7 +20,7 @@ from opentelemetry.sdk._logs.export import (
 )
 from opentelemetry.sdk.resources import Resource
 
-from tracekit.interruption import Suppressed, pass_on
+from tracekit.interruption import pass_on, warn
 from tracekit.otel.cleaning import Surroundings
 from tracekit.otel.details import DETAILS
 from tracekit.otel.genai import OLD_EVENTS
@@ -31,7 +30,6 @@ from tracekit.redact import Redactor
 
 _TAKEN = frozenset((*OLD_EVENTS, "gen_ai.choice", DETAILS))
 _OURS = "tracekit"
-_log = logging.getLogger("tracekit")
 
 
 class Listener(Protocol):
@@ -53,8 +51,7 @@ class TracekitLogProcessor(LogRecordProcessor):
             self._heard(log_record)
         except Exception as error:  # noqa: BLE001  # the traced program is never the victim
             pass_on(error)
-            with Suppressed(BaseException):  # a handler of the program's, or no room on the stack
-                _log.warning("tracekit could not take a log event: %s", type(error).__name__)
+            warn("tracekit could not take a log event: %s", type(error).__name__)
 
     def shutdown(self) -> None:
         """Nothing is held here."""

@@ -8,7 +8,6 @@ program, waits, or drops: what is handed on is written before ``end()`` of the s
 
 from __future__ import annotations
 
-import logging
 import sys
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -17,7 +16,7 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import SpanContext, StatusCode, format_span_id, format_trace_id
 
-from tracekit.interruption import Suppressed, pass_on
+from tracekit.interruption import pass_on, warn
 from tracekit.otel.carriers import run_id_in
 from tracekit.otel.details import DETAILS
 from tracekit.otel.reading import Reading, read, told_kind
@@ -28,7 +27,6 @@ _MOST_OPEN = 50_000
 """Spans under way that are remembered; those that never end must not fill the memory."""
 _MOST_LOGGED = 10_000
 """Events that are kept of one span."""
-_log = logging.getLogger("tracekit")
 
 
 @dataclass(slots=True, eq=False)
@@ -236,5 +234,4 @@ def _with_logged(span: SpanData, logged: list[SpanEvent]) -> SpanData:
 
 def _complain(error: BaseException) -> None:
     pass_on(error)
-    with Suppressed(BaseException):  # a handler of the program's, or no room on the stack
-        _log.warning("tracekit could not record a span: %s", type(error).__name__)
+    warn("tracekit could not record a span: %s", type(error).__name__)
