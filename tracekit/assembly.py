@@ -21,6 +21,7 @@ from tracekit.order import in_order
 from tracekit.origin import MADE_BY, Origin
 from tracekit.sent import without_types
 from tracekit.trajectory import (
+    BODY_CHANGED,
     GAVE_UP,
     Call,
     Decision,
@@ -272,6 +273,7 @@ def _call(
         rung=row.rung,
         tainted=bool(row.tainted),
         gave_up=_gave_up(row),
+        body_changed=_body_changed(row),
     )
 
 
@@ -320,6 +322,13 @@ def _left(row: Event) -> int | None:
 
 def _gave_up(row: Event) -> bool:
     return f'"{GAVE_UP}"' in row.attributes and _object(row.attributes).get(GAVE_UP) is True
+
+
+def _body_changed(row: Event) -> tuple[str, ...]:
+    if f'"{BODY_CHANGED}"' not in row.attributes:
+        return ()
+    places = _object(row.attributes).get(BODY_CHANGED)
+    return tuple(map(str, places)) if isinstance(places, list) else ()
 
 
 def _messages(

@@ -267,8 +267,16 @@ class Short(Operation):
         """Await the body as it is."""
         return waiting
 
+    def body_changed(self, places: set[str]) -> None:
+        """Take note of what the body changed of whose call it is."""
+        if places:
+            self._in_general().body_changed(places)
+
     def end(self, value: object) -> None:
         """Record that the call returned ``value``."""
+        if self._general is not None:
+            self._general.end(value)
+            return
         try:
             self._end(value)
         except BaseException:  # a signal handler's: an end that stands there twice counts once

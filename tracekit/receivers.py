@@ -34,6 +34,8 @@ CLASS = "class"
 """Where the class of a receiver stands; like ``NONLOCAL`` no name that a program could give."""
 Redact = Callable[[str, str, JsonValue], JsonValue]
 """Takes the secrets out of a field, given where it stands and its name; None where it is one."""
+Placed = tuple[tuple[str, ...], Met]
+"""What a call belongs to, after where its fields stand in the arguments."""
 _LONG_TEXT = 512
 _LONG_BYTES = 64
 _UNBOUND = frozenset(("args", "kwargs"))
@@ -101,23 +103,23 @@ class Whose:
         """Whether a call of it can be somebody's; any other tool has nothing to do with this."""
         return self.method is not None or bool(self.beside)
 
-    def of(self, arguments: dict[str, object]) -> tuple[dict[str, object], list[Met]]:
+    def of(self, arguments: dict[str, object]) -> tuple[dict[str, object], list[Placed]]:
         """Put in whose the call is: the arguments as they are recorded, and what was looked at."""
-        seen: list[Met] = []
+        seen: list[Placed] = []
         try:
             return self._of(arguments, seen), seen
         except Exception as error:  # noqa: BLE001  # it costs fields, never a call
             pass_on(error)
             return _by_class(arguments, self.method), []
 
-    def _of(self, arguments: dict[str, object], seen: list[Met]) -> dict[str, object]:
+    def _of(self, arguments: dict[str, object], seen: list[Placed]) -> dict[str, object]:
         if is_misfit(arguments, self._names):  # Python refuses it, whosever it is
             return arguments if self.method is None else self.method.left_out(arguments)
         said: dict[str, object] = {}
         known = dict(self._given)
         for name, met in self._variables:
             counts = met.look()
-            seen.append(met)
+            seen.append(((NONLOCAL, name), met))
             if counts:
                 known |= _written_of(met, counts, {name: counts[""]}, NONLOCAL, self._redact)
         if known:
@@ -132,9 +134,9 @@ class Whose:
                 del said[method.name]
         return said
 
-    def _told(self, receiver: object, place: str, seen: list[Met]) -> dict[str, JsonValue]:
+    def _told(self, receiver: object, place: str, seen: list[Placed]) -> dict[str, JsonValue]:
         fields, met = told_of(receiver, place, self._redact)
-        seen.append(met)
+        seen.append(((place,), met))
         if self._fields is None or not fields.keys() >= self._fields:
             return fields  # where one that is declared is missing, any may be the one
         return {name: value for name, value in fields.items() if name in self._fields}
@@ -187,7 +189,7 @@ class LeftOut:
         """Whether a call of it can be somebody's."""
         return self.method is not None
 
-    def of(self, arguments: dict[str, object]) -> tuple[dict[str, object], list[Met]]:
+    def of(self, arguments: dict[str, object]) -> tuple[dict[str, object], list[Placed]]:
         """Give the arguments without the object or class that it is a method of."""
         try:
             return arguments if self.method is None else self.method.left_out(arguments), []

@@ -39,7 +39,7 @@ from tracekit.recorder import Kind, Operation, Recorder, active
 from tracekit.redact import Scope, inside_a_rule
 from tracekit.sent import Entry, are_equal, encode_sent, entry_of, told
 from tracekit.sink import stands
-from tracekit.trajectory import GAVE_UP
+from tracekit.trajectory import BODY_CHANGED, GAVE_UP
 
 FACTS: dict[Kind, tuple[type[Fact], type[Fact]]] = {
     "run": (RunBegun, RunEnded),
@@ -70,6 +70,7 @@ class Step:
     fields: dict[str, Any] = field(default_factory=dict)
     _items: list[Encoded] = field(default_factory=list)
     _yielded: int = 0
+    _changed: tuple[str, ...] = ()
     _sent: list[_Sent] = field(default_factory=list)
 
     @property
@@ -189,6 +190,10 @@ class Step:
             for (position, kept, thrown), value in zip(sent, values, strict=True)
         ]
 
+    def body_changed(self, places: set[str]) -> None:
+        """Keep what the body changed of whose call it is."""
+        self._changed = tuple(sorted(places))
+
     def end(self, value: object) -> None:
         """Record that the call returned ``value``."""
         self._end(status="ok", observation=value)
@@ -268,6 +273,8 @@ class Step:
     def _end(self, **fields: Any) -> None:
         if self.operation.kind in ("tool_call", "retrieval") and fields["status"] == "ok":
             fields |= {"observation_is_error": False, "result_category": "ok"}
+        if self._changed:
+            fields["attributes"] = {**fields.get("attributes", {}), BODY_CHANGED: [*self._changed]}
         ended = FACTS[self.operation.kind][1]
         self.recorder.end(self.operation, ended, **{**fields, **self.fields})
 
@@ -300,6 +307,9 @@ class Unrecorded:
 
     def compare_sent(self, recorded: object, position: int, value: object) -> None:
         """There is nothing to compare with."""
+
+    def body_changed(self, places: set[str]) -> None:
+        """Keep nothing."""
 
     def end(self, value: object) -> None:
         """Record nothing."""

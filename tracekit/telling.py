@@ -265,7 +265,7 @@ class Met:
     """What a call belongs to, once it was met."""
 
     of: Any
-    """What keeps it apart from another with its address; None where it can be met only once."""
+    """What gives it, and keeps it apart from another with its address; None if nothing does."""
     counts: dict[str, object]
     """Its state, but for what changed while a body ran; another dictionary at each change."""
     last: dict[str, object]
@@ -289,12 +289,15 @@ class Met:
         with _turn.lock:
             self.bodies.add(body)
 
-    def leave(self, body: Body) -> None:
-        """Take note that a body runs no more: what has changed since, it changed."""
+    def leave(self, body: Body) -> list[str]:
+        """Take note that a body runs no more: what has changed since, it changed; name that."""
         with _turn.lock:
             try:
-                now = self._state()
-                self.last = self.last if now is None else now
+                now, last = self._state(), self.last
+                if now is None or _same(now, last):
+                    return []
+                self.last = now
+                return _differing(last, now)
             finally:
                 self.bodies.discard(body)
 
@@ -312,12 +315,19 @@ class Met:
 
     def _changed(self, now: dict[str, object]) -> None:
         counts = dict(self.counts)
-        for name in (*self.last, *(name for name in now if name not in self.last)):
-            if not _is_same(now.get(name, NOTHING), self.last.get(name, NOTHING)):
-                counts.pop(name, None)
-                if name in now:
-                    counts[name] = now[name]
+        for name in _differing(self.last, now):
+            counts.pop(name, None)
+            if name in now:
+                counts[name] = now[name]
         self.counts, self.last = counts, now
+
+
+def _differing(last: dict[str, object], now: dict[str, object]) -> list[str]:
+    return [
+        name
+        for name in (*last, *(name for name in now if name not in last))
+        if not _is_same(now.get(name, NOTHING), last.get(name, NOTHING))
+    ]
 
 
 def _same(one: dict[str, object], other: dict[str, object]) -> bool:
@@ -360,8 +370,8 @@ def meet(obj: object) -> Met:
             return Met(None, {}, {})
         try:
             held = weakref.ref(obj, functools.partial(_forget, _objects, id(obj)))
-        except TypeError:
-            return Met(None, now, now)
+        except TypeError:  # it is always new; what this one body changes can be seen all the same
+            return Met(lambda: obj, now, now)
         met = Met(held, dict(now), now)
         _objects[id(obj)] = met
         return met

@@ -20,6 +20,7 @@ from tracekit.jsontree import walk
 from tracekit.origin import Origin
 
 GAVE_UP = "gave_up"
+BODY_CHANGED = "body_changed"
 """Attribute of a call that ended in a cancellation which its caller had not asked for."""
 FAULT = "fault_note"
 """Attribute of a call that says what a function of the program failed to tell of it."""
@@ -102,6 +103,8 @@ class Call:
     tainted: bool = False
     gave_up: bool = False
     """Whether it ended in a cancellation of its own, that its caller had not asked for."""
+    body_changed: tuple[str, ...] = ()
+    """Pointers to the fields of its receiver or closure that its body changed."""
 
     @property
     def writes(self) -> bool:

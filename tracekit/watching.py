@@ -14,12 +14,14 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tracekit import carrying
+from tracekit.jsontree import pointer
 from tracekit.operations import Operation, current
-from tracekit.telling import Body, Met
+from tracekit.receivers import Placed
+from tracekit.telling import Body
 from tracekit.wrap import Step
 
 
-def watched(step: Step, met: list[Met]) -> Step:
+def watched(step: Step, met: list[Placed]) -> Step:
     """Give the step of a call, which takes note of what its body changes."""
     return step if step.answered or not met else Watched(step, met)
 
@@ -27,11 +29,12 @@ def watched(step: Step, met: list[Met]) -> Step:
 class Watched:
     """A step whose body may change whose calls the next ones are; see ``wrap.Step``."""
 
-    __slots__ = ("_met", "_resumed", "_running", "_step")
+    __slots__ = ("_changed", "_met", "_resumed", "_running", "_step")
     answered = False
 
-    def __init__(self, step: Step, met: list[Met]) -> None:
+    def __init__(self, step: Step, met: list[Placed]) -> None:
         self._step, self._met = step, met
+        self._changed: set[str] = set()
         self._resumed = False
         self._running: weakref.ref[_Running] | None = None
 
@@ -45,10 +48,10 @@ class Watched:
     def active(self) -> AbstractContextManager[None]:
         """Make the step the parent of what runs inside, which is its body."""
         if self._resumed:  # what has changed since the last item, the agent's code changed
-            for one in self._met:
+            for _, one in self._met:
                 one.look()
         self._resumed = True
-        running = _Running(self._step.active(), self._met)
+        running = _Running(self._step.active(), self._met, self._changed)
         self._running = weakref.ref(running)
         return running
 
@@ -70,16 +73,22 @@ class Watched:
     def compare_sent(self, recorded: object, position: int, value: object) -> None:
         """There is nothing to compare with: the body runs."""
 
+    def body_changed(self, places: set[str]) -> None:
+        """It is seen here, and told when the body is over."""
+
     def end(self, value: object) -> None:
         """The body returned ``value``."""
+        self._step.body_changed(self._changed)
         self._step.end(value)
 
     def end_stream(self, *, complete: bool, returned: object = None) -> None:
         """A generator ended, or its reader went away before."""
+        self._step.body_changed(self._changed)
         self._step.end_stream(complete=complete, returned=returned)
 
     def fail(self, error: BaseException) -> None:
         """The body raised ``error``."""
+        self._step.body_changed(self._changed)
         self._step.fail(error)
 
 
@@ -90,16 +99,23 @@ class _Running(Body):
     comes up in between.
     """
 
-    __slots__ = ("_inner", "_met", "_operation", "_waits")
+    __slots__ = ("_changed", "_inner", "_met", "_operation", "_waits")
 
-    def __init__(self, inner: AbstractContextManager[None], met: list[Met]) -> None:
+    def __init__(
+        self, inner: AbstractContextManager[None], met: list[Placed], changed: set[str]
+    ) -> None:
         super().__init__()
-        self._inner, self._met = inner, met
+        self._inner, self._met, self._changed = inner, met, changed
         self._operation: Operation | None = None
         self._waits = False
 
+    def _leave(self) -> None:
+        for place, one in self._met:
+            for name in one.leave(self):  # a variable itself has none
+                self._changed.add(pointer((*place, name) if name else place))
+
     def __enter__(self) -> None:
-        for one in self._met:
+        for _, one in self._met:
             one.enter(self)
         self._inner.__enter__()
         self._operation = current()
@@ -113,15 +129,14 @@ class _Running(Body):
         if self._operation is None or self._operation.at_work:
             return
         self._waits = True
-        for one in self._met:
-            one.leave(self)
+        self._leave()
 
     def go_on(self) -> None:
         """Take note that the body runs again; what has changed meanwhile, the agent changed."""
         if not self._waits:
             return
         self._waits = False
-        for one in self._met:
+        for _, one in self._met:
             one.look()
             one.enter(self)
 
@@ -134,8 +149,7 @@ class _Running(Body):
         try:
             self._inner.__exit__(kind, error, place)
         finally:
-            for one in self._met:
-                one.leave(self)
+            self._leave()
 
 
 async def _items() -> Any:

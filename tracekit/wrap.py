@@ -59,6 +59,9 @@ class Step(Protocol):
     def compare_sent(self, recorded: object, position: int, value: object) -> None:
         """Behind item ``position`` of a recorded stream its reader now sent ``value``."""
 
+    def body_changed(self, places: set[str]) -> None:
+        """These fields of whose call it is its body has changed, before it ends."""
+
     def end(self, value: object) -> None:
         """The body returned ``value``."""
 

@@ -6,21 +6,28 @@ A write is never answered by likeness and never sent out live, whatever the poli
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 from replay.cancelled import OUTWAITED
 from replay.matching.binding import why_mapped_away
-from replay.matching.explain import describe, describe_missing_tool, find_nearest
+from replay.matching.explain import (
+    describe,
+    describe_differences,
+    describe_missing_tool,
+    find_nearest,
+)
 from replay.matching.library import Library
 from replay.matching.question import Question
 from replay.matching.values import Answer, Nearest, Policies, Unmatched
 from replay.tape import RecordedCall, Tape
-from tracekit.canonical import class_differences, json_text
-from tracekit.jsontree import parts
+from tracekit.canonical import JsonValue, class_differences, json_text
+from tracekit.jsontree import differences, parts
 from tracekit.receivers import CLASS
 from tracekit.trajectory import Observation
 
 ERROR_TYPE = "NotInRecording"
 """``error_type`` of the observation that the planner gets."""
+_TRIED = 64
 
 
 def answer_unmatched(
@@ -45,6 +52,9 @@ def answer_unmatched(
         forced: The policy to follow instead of the user's.
     """
     wanted = forced or policies.for_unmatched(question.asked.tool, question.effect)
+    if recorded is None and wanted in ("error", "stop"):
+        recorded, said = _but_for_bodies(tape, question, library)
+        why = said or why
     around = None if wanted == "nearest" else library.last_taken
     nearest = None
     if recorded is None:
@@ -130,6 +140,47 @@ def _whose_hint(question: Question, nearest: Nearest) -> str:
     if question.nature == "write":
         return " (does not tell whose it is? name what does: @tool(receiver=[...]))"
     return f" (does not matter? --ignore {question.tool}:{nearest.differences[0].pointer})"
+
+
+def _but_for_bodies(
+    tape: Tape, question: Question, library: Library
+) -> tuple[RecordedCall | None, str | None]:
+    """Find a call that differs only in fields that recorded bodies had changed before it.
+
+    No body runs in a replay, so an agent that builds on such a field comes to another value.
+    """
+    changed = [one for one in tape.calls if one.call.body_changed]
+    places = {at for one in changed for at in one.call.body_changed}
+    unused = (p for p in tape.by_tool.get(question.tool, ()) if p not in library.taken)
+    for place in islice(unused, _TRIED) if changed else ():
+        like = tape.calls[place]
+        apart = differences(like.arguments, question.arguments)
+        if not apart or not places.issuperset(d.pointer for d in apart):
+            continue
+        known = {at for one in changed if _is_before(one, like) for at in _fields_of(one)}
+        if {(d.pointer, _class_at(like, d.pointer)) for d in apart} <= known:
+            where = f"decision {like.call.decision}" if like.call.decision else "a covered call"
+            return like, (
+                f"not in the recording; {where} differs in what recorded bodies changed: "
+                f"{describe_differences(apart)}; no body runs in a replay (name what tells whose "
+                "it is: @tool(receiver=[...]))"
+            )
+    return None, None
+
+
+def _is_before(one: RecordedCall, other: RecordedCall) -> bool:
+    began, later = one.call.ts_start_ns, other.call.ts_start_ns
+    return one is not other and (began is None or later is None or began <= later)
+
+
+def _fields_of(one: RecordedCall) -> set[tuple[str, JsonValue]]:
+    return {(at, _class_at(one, at)) for at in one.call.body_changed}
+
+
+def _class_at(one: RecordedCall, pointer: str) -> JsonValue:
+    """The class of the receiver in which a field lies; None for a closure's."""
+    whole = one.arguments.get(parts(pointer)[0]) if isinstance(one.arguments, dict) else None
+    return whole.get(CLASS) if isinstance(whole, dict) else None
 
 
 def _allowed(

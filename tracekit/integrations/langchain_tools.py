@@ -26,9 +26,8 @@ from tracekit.contract import Contract, bind, contract_of
 from tracekit.integrations import nesting
 from tracekit.integrations.langchain import effect_of
 from tracekit.interruption import pass_on
-from tracekit.receivers import CLASS, Whose, told_of
+from tracekit.receivers import CLASS, Placed, Whose, told_of
 from tracekit.steps import Unrecorded, open_step, passed_by, unrecorded, without_secrets
-from tracekit.telling import Met
 from tracekit.watching import watched
 from tracekit.wrap import Step as Opened
 from tracekit.wrap import wrap
@@ -120,7 +119,7 @@ class _Declares:
 
     def somebodys(
         self, tool: BaseTool, arguments: dict[str, object]
-    ) -> tuple[dict[str, object], list[Met]]:
+    ) -> tuple[dict[str, object], list[Placed]]:
         """Put in whose the call is."""
         if not self.beside:
             return arguments, []
@@ -130,7 +129,7 @@ class _Declares:
         # The name of the tool says which it is, and what every tool has does not say more.
         plain = {CLASS, *BaseTool.model_fields}
         own = {name: value for name, value in told.items() if name not in plain}
-        return {**({"self": own} if own else {}), **arguments}, [met]
+        return {**({"self": own} if own else {}), **arguments}, [(("self",), met)]
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, object]:
         """The bound arguments, without what LangChain itself hands in."""
@@ -176,7 +175,7 @@ def _read(function: Callable[..., Any], *, method: bool) -> _Declares:
 
 def _opened(
     tool: BaseTool, declares: _Declares, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[Opened, list[Met]]:
+) -> tuple[Opened, list[Placed]]:
     own = recorder()
     if own.enclosing() is None and not guard.installed():
         return Unrecorded(), []
