@@ -227,12 +227,15 @@ class PipeAnswerer:
             given = self._script.reply(question.arguments)
         except (ScriptOver, PlannerSignatureError) as over:
             self.halt(str(over))
-        except Exception as error:  # noqa: BLE001  # the script is broken, whatever it raised
+        except BaseException as error:  # the script is broken, whatever it raised
+            if self._near and isinstance(error, KeyboardInterrupt):  # the user's
+                raise
+            told = type(error).__name__, text_of(error)
             self.halt(
-                f"the script failed with {type(error).__name__}: {text_of(error)}"
-                f"{_at_line(error)} "
+                f"the script failed with {': '.join(filter(None, told))}{_at_line(error)} "
                 "(an exception that the planner is to meet is returned, not raised)"
             )
+        self._channel.tell({"scripted": question.operation.span_id})
         if isinstance(given.value, BaseException):
             return guard.Raised(given.value, fields), None
         return guard.Served(given.value, fields), given.fault

@@ -315,7 +315,13 @@ def _strange(found: object) -> PlannerSignatureError:
 def _script(named: str) -> ScriptRun:
     from replay.scripted import as_script  # most replays have none
 
-    return as_script(load(named, what="script")).start()
+    found = as_script(load(named, what="script"))
+    try:
+        return found.start()
+    except (Exception, SystemExit) as error:
+        raise PlannerImportFailed(
+            f"script {named!r}: {type(error).__name__}: {text_of(error)} while it was begun"
+        ) from error
 
 
 def _running(

@@ -4,9 +4,10 @@ The parent's half of the conversation with the planner's process. Messages that 
 ``{"fact", "blobs"}`` tells what the planner does; ``{"ask": span}`` asks what becomes of the call
 that the fact of ``span`` announced; ``{"call", "argument"}`` does both for a call of plain
 arguments, whose end is recorded with the answer; ``{"decision": {...}}`` proposes the next action
-of a planner that only decides; ``{"proposed": span}`` tells what a script would reply, and
-``{"outwaited": span}`` that nothing cancels a call; ``{"tag": [kind, secret]}`` asks for a
-placeholder; ``{"finding": {...}}`` reports what a wall refused; ``{"halt": reason}`` ends it.
+of a planner that only decides; ``{"proposed": span}`` tells what a script would reply,
+``{"scripted": span}`` that one did, and ``{"outwaited": span}`` that nothing cancels a call;
+``{"tag": [kind, secret]}`` asks for a placeholder; ``{"finding": {...}}`` reports what a wall
+refused; ``{"halt": reason}`` ends it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from replay.answering import (
     Endless,
     Isolated,
     PromptAnswer,
-    Reached,
     Span,
     Stopped,
     Turn,
@@ -31,7 +31,7 @@ from replay.answering import (
 )
 from replay.around import Surroundings
 from replay.cancelled import OUTWAITED, was_cancelled
-from replay.isolation import Exit
+from replay.isolation import OUTSIDE, Exit
 from replay.matching import Answer, AskedCall, AskedPrompt
 from replay.messages import (
     Given,
@@ -45,7 +45,7 @@ from replay.messages import (
     tool_message,
 )
 from replay.scribe import Scribe
-from replay.session_result import SessionResult, trajectory_of
+from replay.session_result import SessionResult, result_of, trajectory_of
 from tracekit.canonical import JsonValue, described_parts
 from tracekit.events import (
     Fact,
@@ -93,6 +93,8 @@ class Session:
         self._values: dict[str, JsonValue] = {}
         self._given: dict[str, Given] = {}
         self._compare: dict[str, Compare] = {}
+        self._scripted: set[str] = set()
+        """Prompts that a script is being asked."""
         self._waiting: dict[str, tuple[int, AskedCall | AskedPrompt]] = {}
         self._answered: list[Answered] = []
         self._findings: list[dict[str, Any]] = []
@@ -107,27 +109,16 @@ class Session:
         stopped: Stopped | None = None
         try:
             ended = isolate.run(request, self._handle)
+            if self._scripted and ended.kind not in ("done", *OUTSIDE):
+                said = ended.detail.replace("the planner's", "its").replace("the planner", "it")
+                raise Stopped(f"the script did not answer: {said}")
         except Stopped as stop:
             stopped = stop
             ended = Exit("done", "", {})
         if "history" in request:
             self._end_deciding(ended)
-        return self._result(ended, stopped)
-
-    def _result(self, ended: Exit, stopped: Stopped | None) -> SessionResult:
-        self._scribe.ledger.flush()
-        facts = list(self._scribe.ledger.facts)
-        if self._scribe.end_fact is not None:
-            facts.append(self._scribe.end_fact)
-        return SessionResult(
-            exit=ended,
-            stopped=None if stopped is None else str(stopped),
-            answered=tuple(self._answered),
-            findings=tuple(self._findings),
-            facts=tuple(facts),
-            texts=self._scribe.ledger.texts,
-            endless=isinstance(stopped, Endless),
-            reached=isinstance(stopped, Reached),
+        return result_of(
+            ended, stopped, self._scribe, answered=self._answered, findings=self._findings
         )
 
     def _handle(self, message: dict[str, Any]) -> dict[str, Any] | None:
@@ -144,6 +135,7 @@ class Session:
             return self._outwaited(str(message["outwaited"]))
         if "tag" in message:
             return {"tag": self._scribe.redactor.tagger.tag(*map(str, message["tag"]))}
+        self._scripted.discard(str(message.get("scripted")))
         if "finding" in message:
             self._findings.append({**message["finding"], "after": len(self._answered)})
         if "proposed" in message:
@@ -276,6 +268,8 @@ class Session:
             if known and made.answer.left is not None:
                 said["left"] = made.answer.left
         said["client"] = begun.provider is not None
+        if made.compare is not None or made.how == "script":
+            self._scripted.add(begun.span_id)
         if made.compare is not None:
             self._compare[begun.span_id] = made.compare
             said["propose"] = True

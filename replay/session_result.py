@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from replay.answering import Answered
+from replay.answering import Answered, Endless, Reached, Stopped
 from replay.isolation import Exit
+from replay.scribe import Scribe
 from tracekit.assembly import build
 from tracekit.events import FACT, Blob, Fact
 from tracekit.rows import rows_from_facts
@@ -45,6 +46,31 @@ class SessionResult:
     def trajectory(self) -> Trajectory | None:
         """What it did and saw; None where the planner did not even begin."""
         return trajectory_of(self.facts, self.texts) if self.facts else None
+
+
+def result_of(
+    ended: Exit,
+    stopped: Stopped | None,
+    scribe: Scribe,
+    *,
+    answered: Sequence[Answered],
+    findings: Sequence[dict[str, Any]],
+) -> SessionResult:
+    """Put together what one run came to, once it is over."""
+    scribe.ledger.flush()
+    facts = list(scribe.ledger.facts)
+    if scribe.end_fact is not None:
+        facts.append(scribe.end_fact)
+    return SessionResult(
+        exit=ended,
+        stopped=None if stopped is None else str(stopped),
+        answered=tuple(answered),
+        findings=tuple(findings),
+        facts=tuple(facts),
+        texts=scribe.ledger.texts,
+        endless=isinstance(stopped, Endless),
+        reached=isinstance(stopped, Reached),
+    )
 
 
 def trajectory_of(facts: Iterable[Fact | bytes], texts: Mapping[str, bytes]) -> Trajectory:

@@ -168,6 +168,8 @@ def test_a_script_may_be_a_function_a_class_a_list_or_rules(store: Path) -> None
         ("Faulty.broken", "the script failed with KeyError: 'nope', at clerk.py:233 ("),
         ("NO_RULE", "no rule of the script fits: 'Where is my parcel?'"),
         ("Faulty.impossible", "the fault malformed cannot be put in: the reply asks for no tool"),
+        ("Ending.leaves", "the script failed with SystemExit: 3, at clerk.py:"),
+        ("Ending.breaks", "the script failed with BaseException, at clerk.py:"),
     ],
 )
 def test_a_script_that_cannot_answer_ends_the_replay_and_says_nothing_of_the_planner(
@@ -179,9 +181,20 @@ def test_a_script_that_cannot_answer_ends_the_replay_and_says_nothing_of_the_pla
     assert reason in result.verdict.reasons[0]
 
 
+def test_a_script_that_ends_the_process_is_named_and_not_the_planner(store: Path) -> None:
+    result = replay(store, "chat", "Ending.dies", child=True)
+
+    assert str(result.verdict) == (
+        "inconclusive: the script did not answer: "
+        "it left its process with exit code 7 before it had finished"
+    )
+
+
 def test_what_is_no_script_is_told_before_anything_is_asked(store: Path) -> None:
     with pytest.raises(PlannerSignatureError, match="a script of type int answers nothing"):
         replay(store, "chat", "NOT_A_SCRIPT")
+    with pytest.raises(PlannerSignatureError, match=r"NeverBegins': KeyError: 'nope' while it was"):
+        replay(store, "chat", "Ending.NeverBegins")
 
 
 def test_a_recorded_429_keeps_how_long_it_asked_to_wait() -> None:
