@@ -28,7 +28,8 @@ from tracekit.trajectory import Observation
 
 Entry = Mapping[str, Any]
 """``behind``: how many items came before; ``value``, with its ``types``, and whether parts of it
-are only ``described``; of an error that was thrown its class: ``thrown``.
+are only ``described``, or no more than its digest is left: ``cut``; of an error that was thrown its
+class: ``thrown``.
 """
 _MOST_BYTES = 10_000
 _LONGEST = 120
@@ -57,16 +58,13 @@ def entry_of(position: int, kept: Encoded, thrown: str | None, *, most: int | No
     entry: dict[str, Any] = {"behind": position}
     if thrown is not None:
         entry["thrown"] = thrown
-    compared = _compared(kept.value, kept.types)
-    if len(json_bytes(compared)) > (_MOST_BYTES if most is None else min(most, _MOST_BYTES)):
-        large: JsonValue = {"digest": digest(compared)} if kept.replayable else _LARGE
-        kept = Encoded(large, replayable=kept.replayable)
     entry["value"] = kept.value
     if kept.types:
         entry["types"] = dict(kept.types)
     if not kept.replayable:
         entry["described"] = True
-    return entry
+    most = _MOST_BYTES if most is None else min(most, _MOST_BYTES)
+    return entry if len(json_bytes(_compared(entry))) <= most else _cut(entry)
 
 
 def are_equal(one: Entry, two: Entry) -> bool | None:
@@ -77,11 +75,12 @@ def are_equal(one: Entry, two: Entry) -> bool | None:
     """
     if one.get("thrown") != two.get("thrown"):
         return False
+    if "cut" in one or "cut" in two:  # under other limits, perhaps
+        one, two = _cut(one), _cut(two)
     unknown = {*_described(one), *_described(two)}
     types = one.get("types", {}), two.get("types", {})
-    sides = [_compared(each["value"], has) for each, has in zip((one, two), types, strict=True)]
     found = [
-        field for field in differences(*sides)
+        field for field in differences(_compared(one), _compared(two))
         if not any(f"{field.pointer}/".startswith(f"{place}/") for place in unknown)
     ]  # fmt: skip
     if class_differences(*types):
@@ -115,8 +114,16 @@ def without_types(entry: Entry) -> JsonValue:
     return {name: entry[name] for name in ("behind", "thrown", "value") if name in entry}
 
 
-def _compared(value: JsonValue, types: Mapping[str, JsonValue]) -> JsonValue:
-    return numbers_as_compared(as_compared(value, types))
+def _cut(entry: Entry) -> Entry:
+    """Give an entry as it is where its value is too large."""
+    if "cut" in entry:
+        return entry
+    value = _LARGE if "described" in entry else {"digest": digest(_compared(entry))}
+    return {**{name: entry[name] for name in entry if name != "types"}, "value": value, "cut": True}
+
+
+def _compared(entry: Entry) -> JsonValue:
+    return numbers_as_compared(as_compared(entry["value"], entry.get("types", {})))
 
 
 def _described(entry: Entry) -> Iterator[str]:

@@ -89,12 +89,14 @@ def _asked(call: Call) -> Call:
     given = call.arguments
     if not call.sent_in or given is None:  # of what is gone nothing is known, whatever was sent
         return call
-    if not isinstance(given, dict) or cut_digest(given) is not None:
+    state = call.argument_state
+    if (cut := cut_digest(given)) is not None:  # all that was in it is known by that
+        given, state = {_ARGUMENTS: cut}, "captured"
+    elif not isinstance(given, dict):
         given = {_ARGUMENTS: given}
     elif SENT_IN in given:
         return call
     sent, types, described = as_argument(call.sent_in)
-    whole = call.argument_state == "captured" or call.argument_state == "absent"
     return with_fields(
         call,
         arguments={**given, SENT_IN: sent},
@@ -102,7 +104,7 @@ def _asked(call: Call) -> Call:
             **call.argument_types,
             **{f"/{SENT_IN}{place}": tag for place, tag in types.items()},
         },
-        argument_state="truncated" if described and whole else call.argument_state,
+        argument_state="truncated" if described and state in ("captured", "absent") else state,
     )
 
 

@@ -158,3 +158,40 @@ def test_another_amount_beside_a_secret_is_a_write_refused(tmp_path: Path) -> No
     assert '"amount":1' in finding.text
     assert '"amount":2' in finding.text
     assert "hunter2" not in finding.text
+
+
+def test_a_large_value_is_the_same_whatever_the_limit_was(tmp_path: Path) -> None:
+    tracekit.configure(store=tmp_path / "store", limits=tracekit.Limits(value_bytes=200))
+    for run_id, given in (("seen", "y" * 1000), ("same", "y" * 1000), ("other", "y" * 1001)):
+        with tracekit.run(run_id=run_id):
+            sending(given)("x")
+    tracekit.configure(store=tmp_path / "elsewhere")
+    store = tmp_path / "store"
+
+    assert "yyy" not in str(open_store(store).trajectory("seen"))
+    assert diff_runs("seen", "same", store).same
+    assert diff_runs("seen", "other", store).divergences
+    assert replay_run("seen", planner=sending("y" * 1000), store=store).verdict.kind == "pass"
+    assert replay_run("seen", planner=sending("y" * 1001), store=store).verdict.kind == "fail"
+
+
+def test_what_is_sent_in_counts_beside_arguments_that_were_cut(tmp_path: Path) -> None:
+    def paying(amount: int) -> Callable[[str], str]:
+        @tracekit.agent(name="teller")
+        def agent(word: str) -> str:
+            charging = charge("y" * 1000)
+            next(charging)
+            charging.send(amount)
+            charging.close()
+            return "done"
+
+        return agent
+
+    tracekit.configure(store=tmp_path / "store", limits=tracekit.Limits(value_bytes=200))
+    for run_id, amount in (("one", 1), ("same", 1), ("other", 2)):
+        with tracekit.run(run_id=run_id):
+            paying(amount)("x")
+    tracekit.configure(store=tmp_path / "elsewhere")
+
+    assert diff_runs("one", "same", tmp_path / "store").same
+    assert diff_runs("one", "other", tmp_path / "store").divergences
