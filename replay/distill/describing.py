@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from replay.distill.beside import with_grants
 from replay.distill.draft import Draft
 from replay.distill.judge import Judge, key_of
 from replay.distill.order import final_layers
@@ -21,6 +22,7 @@ def notes_on(result: DistillResult) -> list[str]:
     return [
         f"run {result.run_id}: {result.before} -> {result.after}",
         f"what goes wrong: {result.failure}",
+        *(f"doubtful: {doubt}" for doubt in result.doubts),
         f"1-minimal: {proved(result.tried)}"
         if result.minimal
         else f"not minimal: stopped early, {result.stopped}",
@@ -31,7 +33,12 @@ def comments_on(best: Draft, proofs: Sequence[Proof], judge: Judge) -> dict[tupl
     """Where each observation and decision came from, and what leaving it out does."""
     effects = {(proof.layer, proof.part): _effect(best, proof, judge) for proof in proofs}
     comments: dict[tuple[str, int], str] = {}
-    for place, fixture in enumerate(best.case.observations):
+    granted = judge.target.granted
+    origins = {one.fixture.id: one.origin for one in granted}
+    for place, fixture in enumerate(with_grants(best, granted).case.observations):
+        if fixture.id in origins:
+            comments["observations", place] = origins[fixture.id]
+            continue
         effect = effects.get(("observations", fixture.id))
         comments["observations", place] = _comment(best.seen[fixture.id], effect)
     for place, number in enumerate(best.numbers):

@@ -12,7 +12,9 @@ from replay.case.retaken import as_recorded_today
 from replay.caserun import CaseResult, CaseRunner
 from replay.declared import Declared
 from replay.distill.beginning import check_reference, source_of, spec, whole_run
+from replay.distill.beside import with_grants
 from replay.distill.describing import comments_on, count_parts, extent_of, notes_on, with_short_ids
+from replay.distill.doubting import doubts_of
 from replay.distill.draft import Draft
 from replay.distill.emission import (
     Comments,
@@ -22,8 +24,17 @@ from replay.distill.emission import (
     slug,
     write_new,
 )
+from replay.distill.granting import done_rightly, hint_of_fixed
 from replay.distill.interrupting import hearing
-from replay.distill.judge import Judge, Target, key_of, offending_call, seen_before, shown_to
+from replay.distill.judge import (
+    Judge,
+    Target,
+    errors_of,
+    key_of,
+    offending_call,
+    seen_before,
+    shown_to,
+)
 from replay.distill.meaning import meaning_of
 from replay.distill.options import DistillOptions
 from replay.distill.outcome import DistillResult
@@ -127,6 +138,7 @@ class _Work:
         self.options = options
         self.runs = 0
         self.remarks: list[str] = []
+        self.doubts: tuple[str, ...] = ()
         self._offending: int | None = None
         self._noise: Noise | None = None
 
@@ -167,6 +179,7 @@ class _Work:
             redactor=failing.redactor,
         )
         self.remarks += remarks
+        self._before = extent_of(start)
         start, judge = self._judge(start, failing, fixed)
         if not judge(start):
             raise DistillError(
@@ -188,8 +201,8 @@ class _Work:
             planner=judge.failing.planner_name,
             fixed=judge.fixed.planner_name if judge.fixed else None,
             failure=failure,
-            before=extent_of(start),
-            after=extent_of(reduction.best),
+            before=self._before,
+            after=extent_of(with_grants(reduction.best, judge.target.granted)),
             calls=reduction.calls,
             cached=reduction.cached,
             runs=self.runs,
@@ -198,6 +211,7 @@ class _Work:
             tried=count_parts(reduction.best, reduction.proofs),
             stopped=reduction.stopped,
             remarks=tuple(dict.fromkeys(self.remarks)),
+            doubts=self.doubts,
         )
 
     def _written(self, told: DistillResult, comments: Comments) -> DistillResult:
@@ -236,13 +250,15 @@ class _Work:
         self, start: Draft, failing: CaseRunner, fixed: CaseRunner | None
     ) -> tuple[Draft, Judge]:
         """Find out which failure is meant, and that it always happens."""
+        if self.reference is not None:
+            self.reference = as_recorded_today(self.reference, failing.redactor)
         meant = meaning_of(
             self.record,
             start,
             self.options.wish,
             failing=failing,
             fixed=fixed,
-            reference=self.reference and as_recorded_today(self.reference, failing.redactor),
+            reference=self.reference,
             run=self._run,
             tries=RATE_TRIES if self.options.flaky else 1,
         )
@@ -253,6 +269,14 @@ class _Work:
         full, found = self._steady(failing, start, case, choice)
         passed = self._passing(fixed, case) if fixed else None
         flow, lacking = self._flow(start, choice, full, found)
+        consumes = bool(seen_before(full, found)) and not lacking
+        granted = meant.granted
+        if fixed is None:
+            start, granted, needed = done_rightly(
+                start, choice, full, found, meant.shared, meant.granted
+            )
+            flow = replace(flow, needles=tuple(dict.fromkeys((*flow.needles, *needed))))
+            lacking = tuple(dict.fromkeys((*lacking, *needed)))
         if right is not None:
             flow = replace(flow, carriers=flow.carriers & set(right.consumed))
         unanswered = {step.name for one in (full, right) if one for step in one.unmatched}
@@ -262,8 +286,10 @@ class _Work:
             flow=flow,
             place=found.place,
             unanswered=frozenset(unanswered),
-            consumes=bool(seen_before(full, found)) and not lacking,
+            consumes=consumes,
             lacking=lacking,
+            errors=errors_of(full) if granted and fixed is None else None,
+            granted=granted,
         )
         judge = Judge(failing, fixed, target)
         judge.know(failing, full)
@@ -311,7 +337,7 @@ class _Work:
             if not seen.passed:
                 raise DistillError(
                     f"{fixed.planner_name} does not pass the whole run either: {seen.verdict}",
-                    hint="--fixed names a planner that does right; leave it out if there is none",
+                    hint=hint_of_fixed(seen),
                 )
         return seen
 
@@ -327,7 +353,7 @@ class _Work:
         """Fill in what the case says of itself, and show in fresh processes that it is true."""
         best, minimal = reduction.best, reduction.stopped is None
         target = judge.target
-        short, ids = with_short_ids(best)
+        short, ids = with_short_ids(with_grants(best, target.granted))
         consumed = tuple(ids[name] for name in judge.consumed[key_of(best)])
         expected = target.expected.model_copy(update={"consumed": consumed})
         case = self._described(
@@ -350,6 +376,9 @@ class _Work:
         )
         self.remarks += [known] if known else []
         if right is None:
+            deciding = judge.failing.deciding
+            told = doubts_of(seen, self.options.replay, self.reference, deciding=deciding)
+            self.doubts = tuple(told)
             case = case.model_copy(update={"passes": green})
         return case.model_copy(update={"rate": rate}), found.text
 

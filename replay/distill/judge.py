@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from replay.case import Case, Expected, Reason
 from replay.case.schema import same
 from replay.caserun import CaseResult, CaseRunner
+from replay.distill.beside import Grants, with_grants
 from replay.distill.draft import Draft
 from replay.distill.provenance import Flow
 from replay.distill.telling import mistaken
@@ -37,7 +38,11 @@ class Target:
     consumes: bool = True
     """Whether the failure comes after an observation."""
     lacking: tuple[str, ...] = ()
-    """Values of the call that is not made: who is to make it must be shown them."""
+    """Values of the calls that should be made: who is to make them must be shown them."""
+    errors: frozenset[Reason] | None = None
+    """What it may end with, where it can go on after the fault; None where that is no matter."""
+    granted: Grants = ()
+    """What a planner that does right is answered, beside what is left of the run."""
 
     def found_in(self, seen: CaseResult) -> OracleFinding | None:
         """The failure that is meant, where it is seen."""
@@ -80,18 +85,20 @@ class Judge:
     def _objection(self, draft: Draft) -> str | None:
         if (tool := mistaken(draft)) is not None:
             return f"an observation of {tool} would answer a call that came to another one"
-        case = draft.case.model_copy(update={"expected": self.target.expected})
+        whole = with_grants(draft, self.target.granted)
+        case = whole.case.model_copy(update={"expected": self.target.expected})
         seen = self._run(self.failing, case)
         found = self.target.found_in(seen)
         if found is None:
             return self._otherwise(seen)
         objection = self._other_call(found, seen) or self._unanswered(seen, found)
+        objection = objection or self._ends_otherwise(seen)
         if objection is not None:
             return objection
         names = seen_before(seen, found)
         shown = shown_to(seen) if self.target.lacking else ""
         if lost := [value for value in self.target.lacking if value not in shown]:
-            return f"the call that is not made could not be made: {lost[0]} is not shown"
+            return f"what should be done could not be: {lost[0]} is not shown"
         if self.target.consumes and not names:
             return "rests on no observation"
         objection, shared = self._fix_objection(case, names)
@@ -124,6 +131,13 @@ class Judge:
             if step.answer.rung == "error" and step.name not in self.target.unanswered:
                 return f"{step.name} has no answer"
         return None
+
+    def _ends_otherwise(self, seen: CaseResult) -> str | None:
+        """Who does right goes on from where the fault was: what that takes must not be left out."""
+        if self.target.errors is None:
+            return None
+        ended = errors_of(seen) - self.target.errors
+        return f"ends otherwise: {', '.join(map(str, ended))}" if ended else None
 
     def _fix_objection(self, case: Case, names: list[str]) -> tuple[str | None, list[str]]:
         """What keeps the fixed planner from proving the fix, and what both planners were shown."""
@@ -176,6 +190,11 @@ def seen_before(seen: CaseResult, found: OracleFinding | None) -> list[str]:
     """Observations that were given before the fault."""
     until = len(seen.answered) if found is None else _place_of(seen, found)
     return [step.answer.recorded for step in seen.answered[:until] if step.answer.recorded]
+
+
+def errors_of(seen: CaseResult) -> frozenset[Reason]:
+    """The errors that a planner ended with."""
+    return frozenset(found.signature for found in seen.findings if found.oracle == "error")
 
 
 def shown_to(seen: CaseResult) -> str:

@@ -9,13 +9,17 @@ from replay.aimed import known_tools, nearest
 from replay.case import Case, Expected
 from replay.caserun import CaseResult, CaseRunner
 from replay.distill import question
+from replay.distill.beside import Grants, with_grants
 from replay.distill.draft import Draft
+from replay.distill.granting import compared, declared_answer, declared_answers
 from replay.distill.question import Wish
-from replay.distill.sightings import Choice
+from replay.distill.sightings import Choice, calls_of
 from tracekit.errors import DistillError
 from tracekit.trajectory import Trajectory
 
 Run = Callable[[CaseRunner, Case], CaseResult]
+_MOST = 20
+"""So many writes of a planner are answered of which no run knows."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +33,16 @@ class Meaning:
     expected: Expected
     right: CaseResult | None
     """What the fixed planner did."""
+    shared: tuple[str, ...] = ()
+    """The observations that answer writes of the run that went right, too."""
+    granted: Grants = ()
+    """Answers to writes that should be made, and that the run lacks."""
 
     @property
     def case(self) -> Case:
         """The whole run, and what is expected of a planner."""
-        return self.start.case.model_copy(update={"expected": self.expected})
+        whole = with_grants(self.start, self.granted)
+        return whole.case.model_copy(update={"expected": self.expected})
 
 
 def meaning_of(
@@ -62,8 +71,9 @@ def meaning_of(
     Raises:
         DistillError: nothing, or several things and none was chosen; or a tool is not known.
     """
-    asked = question.asked(start.case, wish)
-    right = None if fixed is None else _run(fixed, asked, run)
+    shared, granted = compared(start, reference) if reference is not None else ((), ())
+    right, granted = _rightly(start, wish, granted, fixed, run)
+    asked = question.asked(with_grants(start, granted).case, wish)
     for left in reversed(range(tries)):
         seen = _run(failing, asked, run)
         chosen = _chosen(wish, record, start, seen, right, reference)
@@ -75,7 +85,26 @@ def meaning_of(
         raise chosen
     choice, *others = chosen
     expected = question.strengthened(choice.expected, seen, right, offending=choice.key)
-    return Meaning(start.but(budgets=choice.budgets), choice, tuple(others), expected, right)
+    if fixed is None and not granted:
+        granted = declared_answer(choice, start, record.tools)
+    start = start.but(budgets=choice.budgets)
+    return Meaning(start, choice, tuple(others), expected, right, shared, granted)
+
+
+def _rightly(
+    start: Draft, wish: Wish, granted: Grants, fixed: CaseRunner | None, run: Run
+) -> tuple[CaseResult | None, Grants]:
+    """Run the planner that does right, answering its writes of which no run knows if it can be."""
+    if fixed is None:
+        return None, granted
+    known = {fixture.tool for fixture in start.case.observations}
+    for _ in range(_MOST):
+        right = _run(fixed, question.asked(with_grants(start, granted).case, wish), run)
+        more = declared_answers(right, known, granted)
+        if not more:
+            break
+        granted += more
+    return right, granted
 
 
 def _chosen(
@@ -87,7 +116,7 @@ def _chosen(
     reference: Trajectory | None,
 ) -> tuple[Choice, ...] | DistillError:
     """What is meant, or why nothing can be chosen."""
-    writes = start.writes | _new_writes(record, seen)
+    writes = start.writes | _new_writes(record, (seen, right))
     try:
         return question.choose(wish, seen, right, writes=writes, reference=reference)
     except DistillError as error:
@@ -123,9 +152,9 @@ def _run(runner: CaseRunner, case: Case, run: Run) -> CaseResult:
     return seen
 
 
-def _new_writes(record: Trajectory, seen: CaseResult) -> set[str]:
+def _new_writes(record: Trajectory, seen: Iterable[CaseResult | None]) -> set[str]:
     """Tools that may write and that the run knows nothing of."""
     known = {contract.name for contract in record.tools}
     known |= {call.tool for call in record.calls}
-    calls = seen.trajectory.calls if seen.trajectory else ()
+    calls = (call for one in seen if one is not None for call in calls_of(one))
     return {call.tool for call in calls if call.writes} - known

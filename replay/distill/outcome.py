@@ -64,6 +64,8 @@ class DistillResult:
     asked_to_end: str | None = None
     """What came from outside, if anything did; also where the reduction was through already."""
     remarks: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """Why a planner that does right may not pass; they stand in the file as well."""
 
     @property
     def terminated(self) -> bool:
@@ -90,7 +92,7 @@ class DistillResult:
             "cached": self.cached,
             "runs": self.runs,
             "seconds": round(self.seconds, 3),
-            "remarks": list(self.remarks),
+            "remarks": [*self.doubts, *self.remarks],
             "case": self.case.as_data(),
         }
 
@@ -104,6 +106,7 @@ class DistillResult:
             f"{counted(self.runs, 'run')} of a planner, {self.seconds:.1f} s",
             f"minimal  {self._minimal()}",
             f"fix      {self._fix()}",
+            *(f"doubtful {doubt}" for doubt in self.doubts),
             *(f"note     {remark}" for remark in self.remarks),
         ]
         if self.path is not None:

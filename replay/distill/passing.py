@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from replay.case import ArgumentRule, CallPattern, ScriptedDecision
+from replay.case import ArgumentRule, CallPattern, Case, ScriptedDecision
 from replay.case.expected import KeyUse, patterns
 from replay.case.model import ProposedCall
 from replay.case.schema import holds
@@ -41,10 +41,20 @@ def passing_script(seen: CaseResult, found: OracleFinding) -> Script:
     uses = keys.uses((call.tool, call.arguments) for call in calls)
     for pattern in patterns(expected.required_tools):
         if not any(_fits(c, pattern, use) for c, use in zip(calls, uses, strict=True)):
+            pattern = _as_answered(pattern, seen.case)
             made.append(ScriptedDecision(calls=(_lacking(pattern, calls, keys),)))
     said = sum(not decision.calls for decision in made)
     made += [ScriptedDecision(message=_DONE)] * (len(seen.case.turns) - said)
     return (*made, ScriptedDecision(message=_answer(seen)))
+
+
+def _as_answered(pattern: CallPattern, case: Case) -> CallPattern:
+    """The call that is required, with the arguments of an observation that would answer it."""
+    for fixture in case.observations:
+        asked = fixture.arguments
+        if fixture.tool == pattern.tool and asked and holds(asked, pattern.arguments or {}):
+            return pattern.model_copy(update={"arguments": asked})
+    return pattern
 
 
 def _lacking(pattern: CallPattern, made: Sequence[ProposedCall], keys: Keys) -> ProposedCall:

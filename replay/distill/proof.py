@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -35,16 +36,7 @@ def check_it_means_something(
     Raises:
         DistillError: one of both does not hold.
     """
-
-    def stand_in(history: list[Any], tools: list[Any], script: list[Any]) -> Any:
-        return follows(history, tools, script)
-
-    # In this process: it is our own code, which decides and does nothing.
-    with CaseRunner(stand_in, options=replace(options, isolation=None)) as runner:
-
-        def seen(script: Script) -> CaseResult:
-            return runner.run(_declaring(ran, script))
-
+    with standing_in(ran, options) as seen:
         if green is not None and not (passing := seen(green)).passed:
             raise DistillError(
                 "the case could never turn green: what the planner did, without what is at fault, "
@@ -58,6 +50,20 @@ def check_it_means_something(
                     hint="say what a planner must do: --require TOOL, --answer-contains TEXT",
                 )
         return _idle_remark(ran.case) if seen(_IDLE).passed else None
+
+
+@contextmanager
+def standing_in(
+    ran: CaseResult, options: ReplayOptions
+) -> Iterator[Callable[[Script], CaseResult]]:
+    """Give what runs a stand-in on a case: by its decisions what these come to."""
+
+    def stand_in(history: list[Any], tools: list[Any], script: list[Any]) -> Any:
+        return follows(history, tools, script)
+
+    # In this process: it is our own code, which decides and does nothing.
+    with CaseRunner(stand_in, options=replace(options, isolation=None)) as runner:
+        yield lambda script: runner.run(_declaring(ran, script))
 
 
 def _idle_remark(case: Case) -> str:

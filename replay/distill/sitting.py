@@ -100,6 +100,8 @@ def question_of(
         "expected": target.expected.model_dump(mode="json"),
         "place": target.place,
         "pinned": dict(target.flow.pinned),
+        "lacking": [*target.lacking],
+        "granted": [one.fixture.model_dump(mode="json") for one in target.granted],
         "carriers": [*sorted(target.flow.carriers)],
         "planners": [None if one is None else {**_versions(one, options)} for one in planners],
         "judging": [_code(name, options) for name in judging],
