@@ -14,6 +14,7 @@ from typing import Any, Literal
 from replay.cancelled import Cancelled
 from replay.locked import Lock, as_proposal
 from replay.matching import Answer, AskedCall, AskedPrompt, Player
+from replay.matching.binding import recorded_tool
 from replay.models import Model, ModelUnavailable
 from replay.proposals import decision_of, proposal_of_reply
 from replay.result import PROMPT_CHANGED, LockedDecision
@@ -111,8 +112,12 @@ class TapeAnswers:
         }
 
     def contract(self, tool: str) -> Contract | None:
-        """The recorded contract of ``tool``."""
-        return self._contracts.get(tool)
+        """The recorded contract of ``tool``; of one that maps name, what it does and no more."""
+        tape, maps = self.player.tape, self.player.policies.maps
+        found = self._contracts.get(recorded_tool(tool, tape, maps))
+        if found is None or not any(tool in (one.old_tool, one.new_tool) for one in maps):
+            return found
+        return Contract(name=tool, effect=found.effect, touches=found.touches)
 
     # --- models -----------------------------------------------------------------------------------
 

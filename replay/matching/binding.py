@@ -114,7 +114,7 @@ def unsaid(asked: AskedCall, recorded: Contract | None) -> tuple[str, ...]:
     One that only decides names a tool and its arguments, of which it may know no contract but the
     recorded one.
     """
-    declared = asked.contract
+    declared = asked.declared
     if recorded is None or (declared is not None and not _leaves_unsaid(declared, asked.arguments)):
         return ()
     return tuple(f"/{name}" for name in sorted(recorded.receivers - asked.arguments.keys()))

@@ -130,7 +130,7 @@ class Player:
         """Go down the rungs."""
         question = ask(asked, self.tape, self.policies, self._aliases, self._writes, self._learner)
         if clash := question.first.clash:
-            fault = self._fault(asked, question) if asked.contract is not None else None
+            fault = self._fault(asked, question) if asked.declared is not None else None
             return self._unmatched(question, why=clash) if fault is None else _failing(asked, fault)
         self._asks[question.tool, question.first.key] += 1
         found = next((f for look in _DOWN if (f := look(self._library, question))), None)
@@ -249,8 +249,8 @@ class Player:
     def _fault(self, asked: AskedCall, question: Question) -> Fault | None:
         if cut_digest(asked.arguments) is not None:  # nobody here knows what they are
             return None
-        if asked.contract is not None:
-            return find_fault(asked.tool, asked.arguments, asked.contract, self.tape)
+        if asked.declared is not None:
+            return find_fault(asked.tool, asked.arguments, asked.declared, self.tape)
         # The recorded contract knows an argument by the name that it had.
         given = question.arguments if self.policies.maps else asked.arguments
         assert isinstance(given, Mapping)  # as those of what was asked

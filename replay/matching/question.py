@@ -184,7 +184,7 @@ def _lenses(
     """Yield the lenses beside the exact one; a write has its declared idempotency key only."""
     recorded = tape.contracts.get(tool)
     moves = moves_of(policies.maps, tool, asked.tool)
-    declared = rename_contract(asked.contract, recorded, moves)
+    declared = rename_contract(asked.declared, recorded, moves)
     if (lens := idempotency_lens(_agreeing(recorded, declared))) is not None:
         yield lens
     if nature == "write":

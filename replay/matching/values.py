@@ -44,6 +44,11 @@ class AskedCall:
     """The id under which a model asked for it, where that is known."""
 
     @property
+    def declared(self) -> Contract | None:
+        """What the planner's code declares; nothing where it only decides."""
+        return None if self.key is None else self.contract
+
+    @property
     def name(self) -> str:
         """That of the tool."""
         return self.tool
