@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self, TypeVar
 
 from tracekit.canonical import JsonValue, as_compared, described_parts, digest
@@ -120,6 +121,11 @@ class Tape:
             _effects=_effects(calls),
             _by_event={c.call.event_id: c for c in calls},
         )
+
+    @cached_property
+    def changed_by_bodies(self) -> tuple[RecordedCall, ...]:
+        """The calls whose bodies changed something of whose call it was."""
+        return tuple(one for one in self.calls if one.call.body_changed)
 
     def effect(self, tool: str) -> Effect | None:
         """Return the most harmful effect recorded for ``tool``; None where it was never called."""

@@ -149,7 +149,7 @@ def _but_for_bodies(
 
     No body runs in a replay, so an agent that builds on such a field comes to another value.
     """
-    changed = [one for one in tape.calls if one.call.body_changed]
+    changed = tape.changed_by_bodies
     places = {at for one in changed for at in one.call.body_changed}
     unused = (p for p in tape.by_tool.get(question.tool, ()) if p not in library.taken)
     for place in islice(unused, _TRIED) if changed else ():
