@@ -66,13 +66,22 @@ def _parting(
         return None if done.stopped is None else (len(locked) + 1, done.stopped)
     if done.trajectory is None:
         return 1, f"it did not begin: {done.exit.detail or done.exit.kind}"
-    found = diff(recorded, done.trajectory, left_name="recorded", right_name="replayed")
+    observed = _of_agent(recorded, done.trajectory)
+    found = diff(observed, done.trajectory, left_name="recorded", right_name="replayed")
     if found.same:
         return None
     if found.first is not None:
         return found.first.decision, done.stopped or found.first.explanation
     unknown = done.stopped or "; ".join(found.unknown)
     return len(recorded.decisions) or 1, f"what was not kept cannot be compared: {unknown}"
+
+
+def _of_agent(recorded: Trajectory, replayed: Trajectory) -> Trajectory:
+    """Have a run that was opened by hand end as its agent did; what came of it later is not it."""
+    ended = {"ok", "error"}.issuperset((recorded.status, replayed.status))
+    alike = recorded.answer.is_error == replayed.answer.is_error
+    native = recorded.source_format == replayed.source_format
+    return replace(recorded, status=replayed.status) if ended and alike and native else recorded
 
 
 def weigh(verdict: Verdict, lanes: Lanes) -> Verdict:

@@ -494,8 +494,10 @@ def test_a_run_may_go_on_without_its_agent(
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(keeps_waiting(word), SOON_S)
 
-    found = recorded(serve)(keeps_waiting)
+    found = recorded(serve)(keeps_waiting, baseline=lambda word: keeps_waiting(word))
     assert (found.recorded.status, found.verdict.kind, found.findings) == ("ok", "pass", ())
+    assert found.baseline is not None
+    assert found.baseline.sound
 
 
 def test_only_what_was_under_way_then_is_cancelled_from_outside(
