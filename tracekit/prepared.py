@@ -125,15 +125,25 @@ class Prepared:
             try:
                 recorder.append(line, at, (blob, *said.contract))
             except Exception as error:  # noqa: BLE001  # the traced program is never the victim
-                if not _is_too_large(error):
-                    recorder.note_fault(error, step)
-                else:  # the general way keeps what may be kept of it
-                    recorder.begin(step, FACTS[self.kind][0], **self._begins, argument=arguments)
+                self._not_begun(recorder, step, arguments, error)
         except BaseException as error:  # a signal handler's: the body is not entered
             step.put_again(line, at, (blob, *said.contract))
             step.fail(error)
             raise
         return step
+
+    def _not_begun(
+        self,
+        recorder: Recorder,
+        step: Operation,
+        arguments: Mapping[str, object],
+        error: Exception,
+    ) -> None:
+        """Count a begin that could not be written, or have the general way keep what may be."""
+        if _is_too_large(error):
+            recorder.begin(step, FACTS[self.kind][0], **self._begins, argument=arguments)
+        else:
+            recorder.note_fault(error, step)
 
     def _ask(
         self, recorder: Recorder, parent: Operation, arguments: Mapping[str, object]
