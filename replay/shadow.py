@@ -207,17 +207,9 @@ class _Shadow:
         """Let the planner plan once."""
         told = self._place.ready.planner
         redactor = Redactor(redaction_rules(), KeyedTagger(load_key()))
-        scribe = Scribe(
-            journal,
-            redactor,
-            clock_ns=scene.ts_start_ns or 0,
-            run_fields={
-                "planner": self._name,
-                "tags": ("shadow",),
-                "tenant": scene.tenant,
-                "attributes": redactor.key_attribute_beside(scene.attributes),
-            },
-        )
+        said: dict[str, Any] = {"planner": self._name, "tags": ("shadow",), "tenant": scene.tenant}
+        said["attributes"] = redactor.key_attribute_beside(scene.attributes)
+        scribe = Scribe(journal, redactor, clock_ns=scene.ts_start_ns or 0, run_fields=said)
         tape = Tape.of(scene)
         doing = Doing(self._workers, self._options.bindings, scribe=scribe, record=scene, tape=tape)
         answers = ShadowAnswers(scene, tape, doing, self._options)

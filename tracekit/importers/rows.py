@@ -87,8 +87,7 @@ class _Rows:
         answers = last is not None and last.role == "assistant" and not last.calls
         if last is not None and answers:
             columns |= self._content("observation", last.content)
-        asked = sum(len(turn.calls) for turn in turns)
-        finished = head.complete and asked == len(answered)
+        finished = head.complete and sum(len(turn.calls) for turn in turns) == len(answered)
         columns["status"] = "error" if head.error else "ok" if finished else "unset"
         if head.error:
             columns |= {"error_type": "run_error", "error_message": self._text(head.error)}
