@@ -58,15 +58,24 @@ def check_schema(schema: JsonValue, at: str = "") -> None:
         for kind in kinds if isinstance(kinds, list) else [kinds]:
             if kind not in _TYPES:
                 raise ValueError(f"schema type {kind!r} is not known; one of {', '.join(_TYPES)}")
-        patterns = [part["pattern"]] if "pattern" in part else []
-        for pattern in [*patterns, *_object(part.get("patternProperties"))]:
+        for pattern in _patterns(part):
             try:
-                re.compile(str(pattern))
+                re.compile(pattern)
             except re.error as error:
                 raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
         reference = part.get("$ref")
         if reference is not None and _resolve(schema, str(reference)) is None:
             raise ValueError(f"schema reference {reference!r} leads nowhere")
+
+
+def patterns_in(schema: JsonValue) -> list[str]:
+    """Return the regular expressions in a schema."""
+    return [one for _, part in _subschemas(schema, "") for one in _patterns(_object(part))]
+
+
+def _patterns(part: Mapping[str, JsonValue]) -> list[str]:
+    own = [str(part["pattern"])] if "pattern" in part else []
+    return [*own, *_object(part.get("patternProperties"))]
 
 
 def _subschemas(schema: JsonValue, at: str) -> Iterator[tuple[str, JsonValue]]:

@@ -12,12 +12,16 @@ import subprocess
 import sys
 from math import ceil
 
-from replay.case.slowness import most_tries
+from replay.case.slowness import letters_of, most_tries
 
 SECONDS = 5.0
 """How long a pattern is looked for."""
 _QUICK = 2_000_000
 """So many tries take less than a moment."""
+_LONG = 4_000
+_LETTERS = 2
+_FEW = 1_000_000_000
+"""So many tries end in time."""
 _CHILD = """
 import json, re, resource, sys, warnings
 warnings.simplefilter("ignore")
@@ -34,6 +38,18 @@ class Undecided(Exception):  # an answer, not an error
         super().__init__(
             f"looking for {pattern!r} in {length} letters did not end within {SECONDS:g} s"
         )
+
+
+def does_not_end(pattern: str) -> bool:
+    """Whether looking for a pattern is given up on some long text of one letter."""
+    if most_tries(pattern, _LONG) <= _FEW:
+        return False
+    try:
+        for letter in dict.fromkeys((*letters_of(pattern)[:_LETTERS], "a", "0")):
+            is_found(pattern, letter * _LONG + "\0")  # where all of it fits, one way is enough
+    except Undecided:
+        return True
+    return False
 
 
 def is_found(pattern: str, text: str) -> bool:

@@ -28,6 +28,18 @@ def most_tries(pattern: str, length: int) -> float:
     return (length + 1) * _ways(_parser.parse(pattern), length)
 
 
+def letters_of(pattern: str) -> list[str]:
+    """Return the letters that a pattern names, each once, as they come."""
+    found: dict[str, None] = {}
+    stack: list[Iterable[_Item]] = [_parser.parse(pattern)]
+    while stack:
+        for item in stack.pop():
+            stack.extend(_parts(item))
+            if _named(item, "LITERAL"):
+                found[chr(item[1])] = None
+    return list(found)
+
+
 def _ways(items: Iterable[_Item], length: int) -> float:
     ways = 1.0
     for item in items:

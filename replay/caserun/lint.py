@@ -15,7 +15,8 @@ from pathlib import Path
 
 from replay.case import Case
 from replay.case.expected import CallPattern, Expected, patterns
-from replay.case.schema import holds
+from replay.case.schema import holds, patterns_in
+from replay.case.searching import does_not_end
 from replay.case.slowness import may_hang
 from replay.case.writing import LIVE_MODEL
 from replay.caserun.secrets import secrets_in, secrets_in_comments, secrets_in_name
@@ -171,12 +172,26 @@ def _vacuous(case: Case) -> Iterator[str]:
 
 
 def _slow(case: Case) -> Iterator[str]:
-    for pattern in case.expected.answer.matches if case.expected.answer else ():
+    for place, pattern in dict.fromkeys(_regular_expressions(case.expected)):
         if may_hang(pattern):
             yield (
-                f"expected.answer.matches has {pattern!r}, which repeats a repetition: where an "
+                f"{place} has {pattern!r}, which repeats a repetition: where an "
                 "answer does not fit, looking for it may take for ever"
             )
+        elif does_not_end(pattern):
+            yield (
+                f"{place} has {pattern!r}, which can be laid over a text in so many ways that "
+                "looking for it is given up where an answer does not fit"
+            )
+
+
+def _regular_expressions(expected: Expected) -> Iterator[tuple[str, str]]:
+    """Yield each regular expression, and the field that it stands in."""
+    if expected.answer is not None:
+        yield from (("expected.answer.matches", one) for one in expected.answer.matches)
+        yield from (("expected.answer.schema", p) for p in patterns_in(expected.answer.json_schema))
+    for rule in expected.arguments:
+        yield from (("expected.arguments", one) for one in patterns_in(rule.json_schema))
 
 
 def _contradictions(case: Case) -> Iterator[str]:

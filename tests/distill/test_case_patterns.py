@@ -12,6 +12,7 @@ from replay.case import Budgets, Expected, parse_case, searching
 from replay.case.searching import is_found
 from replay.case.slowness import may_hang
 from replay.caserun import run_case
+from replay.caserun.lint import lint_case
 from replay.oracles import evaluate
 from tests.oracles.runs import call, outcome
 
@@ -133,3 +134,29 @@ def test_a_pattern_of_a_schema_is_looked_for_no_longer(monkeypatch: pytest.Monke
 
     assert found.undecided
     assert found.text.startswith("expected.arguments cannot be judged: looking for '^(a+)+$'")
+
+
+MANY_WAYS = "answer: {matches: ['(a|a)*b', '(.*)(.*)(.*)(.*)x', 'foo.*bar.*baz', '(ab|cd)*e']}"
+IN_SCHEMAS = """
+  answer: {schema: {properties: {pattern: {pattern: '(a+)+b'}}}}
+  arguments: [{tool: t, schema: {patternProperties: {'^(b+)+$': {}}}}]
+"""
+
+
+def test_lint_names_what_would_be_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "SECONDS", 0.4)
+    text = "format: tracekit/case/v1\nname: x\ninput: hi\nexpected: {%s, required_tools: [t]}"
+    found = [line for line in lint_case(parse_case(text % MANY_WAYS)) if "matches has" in line]
+    assert [line.split(",")[0] for line in found] == [
+        "expected.answer.matches has '(a|a)*b'",
+        "expected.answer.matches has '(.*)(.*)(.*)(.*)x'",
+    ]
+
+
+def test_lint_looks_at_the_patterns_of_schemas() -> None:
+    text = f"format: tracekit/case/v1\nname: x\ninput: hi\nexpected:{IN_SCHEMAS}"
+    found = [line.split(",")[0] for line in lint_case(parse_case(text)) if "repetition" in line]
+    assert found == [
+        "expected.answer.schema has '(a+)+b'",
+        "expected.arguments has '^(b+)+$'",
+    ]

@@ -250,7 +250,8 @@ def distilled_with(rule: str, folder: Path) -> DistillResult:
         tools=[contract("doc.get", "read"), contract("wire.do", "write", "code")],
     )
     options = DistillOptions(
-        replay=ReplayOptions(path=(str(folder),)), wish=Wish(failing=("forbid:wire.do",))
+        replay=ReplayOptions(path=(str(folder),), isolation="guard"),
+        wish=Wish(failing=("forbid:wire.do",)),
     )
     return distill_record(run, planner=f"own_{folder.name}:reads", options=options)
 
