@@ -58,6 +58,8 @@ class Source(Part):
     """The run that it was distilled from."""
     digest: str | None = Field(default=None, pattern=r"^[0-9a-f]{12}$")
     """What that run did; another run that came to have its id is not what the case was made of."""
+    redaction_key: str | None = None
+    """Names the key that the placeholders in the case were made with."""
     planner: Target | None = None
     """The planner that fails it."""
     versions: dict[str, str] = Field(default_factory=dict)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from typing import Self
+from math import isfinite
+from typing import Self, TypeGuard
 
 from tracekit.canonical import JsonValue
+from tracekit.jsontree import walk
 from tracekit.redact import (
     KEY_VARIABLE,
     KeyedTagger,
@@ -21,7 +23,7 @@ from tracekit.redact import (
     load_key,
     placeholder_kind,
 )
-from tracekit.redact.placeholders import make_placeholder, unspelt
+from tracekit.redact.placeholders import is_number_placeholder, make_placeholder, unspelt
 
 _GAPS = re.compile(r"[\s-]")
 
@@ -39,6 +41,7 @@ class RememberingTagger:
         self._numbers: dict[tuple[str, str], int] = {}
         self._counts: Counter[str] = Counter()
         self._taken: dict[str, list[str]] = {}
+        self._kinds: set[str | None] = set()
 
     @classmethod
     def of_user(cls) -> Self:
@@ -54,7 +57,9 @@ class RememberingTagger:
     def tag(self, kind: str, secret: str) -> str:
         """Return the tag of ``secret``."""
         tag = self._number(kind, secret) if self._keyed is None else self._keyed.tag(kind, secret)
-        taken = self._taken.setdefault(_bare(make_placeholder(kind, tag, secret)), [])
+        placeholder = make_placeholder(kind, tag, secret)
+        self._kinds.add(placeholder_kind(placeholder))
+        taken = self._taken.setdefault(_bare(placeholder), [])
         if secret not in taken:
             taken.append(secret)
         return tag
@@ -70,6 +75,15 @@ class RememberingTagger:
     def forget(self) -> None:
         """Forget what was taken so far."""
         self._taken.clear()
+        self._kinds.clear()
+
+    def has_made(self, placeholder: str) -> bool:
+        """Whether a placeholder stands for something that was taken: it is of this key."""
+        return _bare(placeholder) in self._taken
+
+    def has_taken_like(self, placeholder: str) -> bool:
+        """Whether something was taken that another key may have made this placeholder of."""
+        return placeholder_kind(placeholder) in self._kinds
 
     @property
     def spellings(self) -> int:
@@ -99,6 +113,25 @@ class RememberingTagger:
                 said = self._text(taken[min(spelling, len(taken) - 1)], spelling)
                 text = f"{text[: wall.start]}{said}{text[wall.end :]}"
         return text
+
+
+def placeholders_in(value: JsonValue) -> set[str]:
+    """List the placeholders that stand anywhere in a value."""
+    found: set[str] = set()
+    for place, leaf in walk(value):
+        if _is_number(leaf) and is_number_placeholder(leaf):
+            found.add(str(leaf))
+        for text in (place, _text_of(leaf)):
+            found.update(text[wall.start : wall.end] for wall in find_placeholders(text))
+    return found
+
+
+def _text_of(leaf: JsonValue) -> str:
+    return leaf if isinstance(leaf, str) else str(leaf) if _is_number(leaf) else ""
+
+
+def _is_number(leaf: JsonValue) -> TypeGuard[int | float]:
+    return isinstance(leaf, int | float) and not isinstance(leaf, bool) and isfinite(leaf)
 
 
 def _bare(placeholder: str) -> str:

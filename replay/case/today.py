@@ -34,6 +34,12 @@ def as_of_today(expected: Expected, redact: Redact) -> Expected:
     )
 
 
+def named_values(expected: Expected) -> JsonValue:
+    """Return what is expected as JSON, for whoever looks for placeholders in it."""
+    written: JsonValue = expected.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return written
+
+
 def left_by_redaction(expected: Expected, redact: Redact) -> Expected:
     """Return of what is expected that which cannot be said of a redacted value.
 

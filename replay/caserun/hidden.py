@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 
 from replay.case import AnswerRule, Budgets, Case, Expected, Reason
-from replay.case.remembering import RememberingTagger
+from replay.case.remembering import RememberingTagger, placeholders_in
 from replay.case.retaken import with_values
-from replay.case.today import Redact, as_of_today, left_by_redaction
+from replay.case.today import Redact, as_of_today, left_by_redaction, named_values
 from replay.caserun.invariants import ask_invariants
 from replay.oracles import Outcome, evaluate
 from tracekit.canonical import JsonValue
@@ -48,6 +48,28 @@ def hidden_by_redaction(
             )
         hidden |= found ^ _found(asked, replace(one, invariants=invariants))
     return hidden | set(_written_otherwise(case.expected.answer, outcome, tagger, redact))
+
+
+def of_another_key(case: Case, tagger: RememberingTagger) -> str | None:
+    """Say that a secret of the planner may be one that the case names by a placeholder, if so.
+
+    With the key of the case it would have that placeholder. One that has, or that the case says is
+    of this key, shows that it is.
+    """
+    key = case.source.redaction_key if case.source is not None else None
+    if tagger.key_id is not None and key == tagger.key_id:
+        return None
+    named = placeholders_in(named_values(case.expected))
+    if tagger.key_id is not None and any(map(tagger.has_made, named)):
+        return None
+    open_ones = sorted(filter(tagger.has_taken_like, named))
+    if not open_ones:
+        return None
+    made_with = "the key of the case is not known here" if key is None else f"made with key {key}"
+    return (
+        f"what the planner said may be the secret that the case names as {open_ones[0]}: "
+        f"{made_with}"
+    )
 
 
 def _as_said(outcome: Outcome, tagger: RememberingTagger) -> Iterator[Outcome]:

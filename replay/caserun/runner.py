@@ -17,7 +17,7 @@ from replay.case.remembering import RememberingTagger
 from replay.case.retaken import with_values
 from replay.case.today import as_of_today
 from replay.caserun.answers import CaseAnswers
-from replay.caserun.hidden import hidden_by_redaction
+from replay.caserun.hidden import hidden_by_redaction, of_another_key
 from replay.caserun.invariants import ask_invariants
 from replay.declared import Declared
 from replay.isolation import OUTSIDE, Exit
@@ -247,23 +247,21 @@ class CaseRunner:
     def _judged(self, case: Case, answers: CaseAnswers, done: SessionResult) -> CaseResult:
         outcome, reason = self._outcome(case, answers, done)
         clean = self.redactor.redact_text
+        reason = answers.unknown or reason or _keyless(case, outcome)
+        reason = reason or of_another_key(case, self._tagger)
         hidden = hidden_by_redaction(
             case, outcome, self._tagger, self.redactor, path=self.options.path
         )
         found = self._found(case, outcome)
         # They quote what the planner raised and asked for, which no recorder has seen.
         findings = tuple(
-            replace(
-                one,
-                text=clean(one.text),
-                error=one.error and clean(one.error),
-            )
+            replace(one, text=clean(one.text), error=one.error and clean(one.error))
             for one in found
             if one.signature not in hidden
         )
         undecided = next((one.text for one in findings if one.undecided), None)
         findings = tuple(one for one in findings if not one.undecided)
-        reason = answers.unknown or reason or _keyless(case, outcome) or _taken(hidden) or undecided
+        reason = reason or _taken(hidden) or undecided
         verdict = _verdict(case, findings, reason, answers.given)
         verdict = replace(verdict, reasons=tuple(clean(why) for why in verdict.reasons))
         return CaseResult(

@@ -26,6 +26,7 @@ _VALUES = frozenset(
     )
 )
 """Fields of a case that hold what was said or exchanged."""
+_OURS = ("digest", "redaction_key")
 _OUR_DIGEST = re.compile("[0-9a-f]{12}")
 
 
@@ -106,7 +107,7 @@ def _without_shapes(source: JsonValue) -> JsonValue:
     """Leave out our digests: a tool may be called ``get_token``, its shape is no secret."""
     if not isinstance(source, dict):
         return source
-    source = {name: said for name, said in source.items() if name != "digest"}
+    source = {name: said for name, said in source.items() if name not in _OURS}
     if not isinstance(tools := source.get("tools"), dict):
         return source
     kept = {

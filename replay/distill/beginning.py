@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from replay.case import Case, ModelScript, Reply, Source
+from replay.case.remembering import placeholders_in
 from replay.case.retaken import as_recorded_today
 from replay.case.schema import same
+from replay.case.today import named_values
 from replay.declared import Declared, relevant, shape_of
 from replay.diff.arguments import came_back
 from replay.distill.draft import Draft, draft_of
@@ -89,10 +91,12 @@ def source_of(record: Trajectory, case: Case, *, planner: str | None, declared: 
     named = sorted({fixture.tool for fixture in case.observations} & contracts.keys())
     named += [tool for tool in case.expected.tools if tool not in named]
     known = {name: shape for name in named if (shape := shapes.get(name)) is not None}
+    key = case.source.redaction_key if case.source is not None else None
     declares = any(contract.parameters is not None for contract in contracts.values())
     return Source(
         run=record.run_id,
         digest=short_digest(record),
+        redaction_key=key if placeholders_in(named_values(case.expected)) else None,
         planner=planner,
         versions=relevant(record.versions),
         tools=known if declares else {},  # of imported runs no code declares the tools

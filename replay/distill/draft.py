@@ -21,12 +21,14 @@ from replay.case import (
     Reply,
     Said,
     ScriptedDecision,
+    Source,
 )
 from replay.oracles.keys import Keys
 from replay.tape_answers import history_of
 from tracekit.canonical import JsonValue, json_text
 from tracekit.contract import Contract
 from tracekit.receivers import CLASS
+from tracekit.redact import KEY_ATTRIBUTE
 from tracekit.trajectory import Call, Message, Trajectory
 
 Place = tuple[str, str]
@@ -180,9 +182,11 @@ def draft_of(
     spoken = _Spoken(record, deciding=deciding)
     fixtures, seen = _fixtures(record, spoken)
     script = tuple(_scripted(record, spoken)) if deciding else ()
+    key = record.attributes.get(KEY_ATTRIBUTE)
     case = Case.model_construct(
         format="tracekit/case/v1",
         name=record.agent or "case",
+        source=Source(redaction_key=key) if isinstance(key, str) else None,
         layer=layer,
         model=model,
         input=words if deciding else record.input.value,

@@ -11,19 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import isfinite
-from typing import TypeGuard
 
 from replay.case import AnswerRule, ArgumentRule, CallPattern, Expected
-from replay.case.remembering import RememberingTagger
+from replay.case.remembering import RememberingTagger, placeholders_in
 from replay.case.retaken import with_values
-from replay.case.today import as_of_today, left_by_redaction
+from replay.case.today import as_of_today, left_by_redaction, named_values
 from replay.metrics.gold import Gold, gold_of_case
 from tracekit.canonical import JsonValue, json_text
 from tracekit.errors import PointerNotFound
-from tracekit.jsontree import get, walk
+from tracekit.jsontree import get
 from tracekit.redact import KEY_ATTRIBUTE, Redactor, find_placeholders
-from tracekit.redact.placeholders import is_number_placeholder
 from tracekit.settings import redaction_rules
 from tracekit.trajectory import Trajectory
 
@@ -49,7 +46,7 @@ def as_shown(run: Trajectory, gold: Gold | None) -> Shown:
     case = gold.case if gold is not None else None
     if gold is None or case is None:
         return Shown(run, gold)
-    written = case.expected.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    written = named_values(case.expected)
     recorded = _placeholders_of(run)
     if not (recorded or _is_redacted(written)):
         return Shown(run, gold)
@@ -66,9 +63,12 @@ def as_shown(run: Trajectory, gold: Gold | None) -> Shown:
     shown = with_values(run, redact)
     today = as_of_today(case.expected, redact)
     left = left_by_redaction(case.expected, redact).answer
+    keys = {tagger.key_id, run.attributes.get(KEY_ATTRIBUTE)}
+    if case.source is not None and case.source.redaction_key is not None:
+        keys.add(case.source.redaction_key)
     sure = _Sure(
         shown,
-        known=tagger.key_id is not None and tagger.key_id == run.attributes.get(KEY_ATTRIBUTE),
+        known=len(keys) == 1 and None not in keys,
         stood=recorded if tagger.key_id is not None else set(),
     )
     expected = sure.none_of(case.expected) if failures else sure.of(today, left)
@@ -125,7 +125,7 @@ class _Sure:
 
     def _sure(self, name: str, value: JsonValue) -> bool:
         """Whether a value can be told from others: the key tells, else only the kind is known."""
-        return self._known or _placeholders(value) <= self._stood or self._hide(name)
+        return self._known or placeholders_in(value) <= self._stood or self._hide(name)
 
     def _hide(self, name: str) -> bool:
         self.hidden.add(name)
@@ -184,7 +184,7 @@ def _placeholders_of(run: Trajectory) -> set[str]:
     found: set[str] = set()
 
     def look(value: JsonValue) -> JsonValue:
-        found.update(_placeholders(value))
+        found.update(placeholders_in(value))
         return value
 
     with_values(run, look)
@@ -192,25 +192,7 @@ def _placeholders_of(run: Trajectory) -> set[str]:
 
 
 def _is_redacted(value: JsonValue) -> bool:
-    return bool(_placeholders(value))
-
-
-def _placeholders(value: JsonValue) -> set[str]:
-    """List the placeholders that stand anywhere in a value."""
-    return {
-        text[wall.start : wall.end]
-        for place, leaf in walk(value)
-        for text in (place, _text(leaf))
-        for wall in find_placeholders(text)
-    } | {_text(leaf) for _, leaf in walk(value) if _is_number(leaf) and is_number_placeholder(leaf)}
-
-
-def _text(leaf: JsonValue) -> str:
-    return leaf if isinstance(leaf, str) else str(leaf) if _is_number(leaf) else ""
-
-
-def _is_number(leaf: JsonValue) -> TypeGuard[int | float]:
-    return isinstance(leaf, int | float) and not isinstance(leaf, bool) and isfinite(leaf)
+    return bool(placeholders_in(value))
 
 
 def _without_placeholders(text: str) -> str:

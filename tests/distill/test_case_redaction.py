@@ -17,7 +17,7 @@ from replay.options import ReplayOptions
 from replay.ruling import with_told
 from tests.replay.tape_kit import call, contract, record
 from tracekit.errors import DistillError
-from tracekit.redact import Rules
+from tracekit.redact import KeyedTagger, Redactor, Rules
 from tracekit.trajectory import Trajectory
 
 MAIL = "bob.ross@corp.org"
@@ -162,6 +162,45 @@ def test_a_placeholder_that_the_case_gives_is_a_value_like_another() -> None:
     mail = "redacted-c4ff2c36a0ce2790@example.com"
     text = CASE.replace("returns: sent", f"returns: {mail}") % "{answer: {matches: ['^redacted-']}}"
     assert run_case(parse_case(text), planner(mail)).verdict.kind == "pass"
+
+
+def _placeholder(key: str) -> str:
+    return str(Redactor(Rules(), KeyedTagger(bytes.fromhex(key))).redact(MAIL).value)
+
+
+@pytest.mark.parametrize("mine", ["a" * 64, "b" * 64, ""], ids=["its key", "another", "none"])
+@pytest.mark.parametrize(
+    "expected",
+    [
+        "{forbidden_tools: [{tool: send, arguments: {to: %s}}]}",
+        "{arguments: [{tool: send, pointer: /to, schema: {not: {const: %s}}}]}",
+        "{answer: {excludes: [%s]}}",
+    ],
+)
+def test_a_secret_is_not_held_against_a_placeholder_of_another_key(
+    expected: str, mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACEKIT_REDACTION_KEY", mine)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    on = expected % _placeholder("a" * 64)
+    forbidden = {"a" * 64: {"fail", "inconclusive"}}.get(mine, {"inconclusive"})
+    assert verdict(on) in forbidden
+    # Nothing of its kind was said: then there is nothing that it could be.
+    assert verdict(on, answer="done", to="desk 5") == "pass"
+
+
+def test_a_case_that_names_its_key_tells_two_secrets_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = "a" * 64
+    monkeypatch.setenv("TRACEKIT_REDACTION_KEY", key)
+    on = f"{{forbidden_tools: [{{tool: send, arguments: {{to: {_placeholder(key)}}}}}]}}"
+    named = KeyedTagger(bytes.fromhex(key)).key_id
+    assert verdict(on, answer="done", to="eve@corp.org") == "inconclusive"
+    assert verdict(f"{on}\nsource: {{redaction_key: '{named}'}}", "done", "eve@corp.org") == "pass"
+    assert verdict(f"{on}\nsource: {{redaction_key: '{'0' * 16}'}}", "done", "eve@corp.org") == (
+        "inconclusive"
+    )
 
 
 def test_an_id_that_redaction_takes_is_evidence_like_another(

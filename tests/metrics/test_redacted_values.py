@@ -10,8 +10,11 @@ import pytest
 import tracekit
 from fixtures.agents.restless import steady
 from replay import ReplayOptions, replay_run
-from replay.case import Case, parse_case
+from replay.case import CallPattern, Case, Expected, parse_case
 from replay.case.retaken import with_values
+from replay.declared import Declared
+from replay.distill.beginning import source_of
+from replay.distill.draft import draft_of
 from replay.metrics import measure
 from tests.metrics.made import run, write
 from tracekit.canonical import JsonValue
@@ -113,6 +116,26 @@ def test_of_a_record_that_names_no_key_a_secret_that_is_found_is_certain_and_no_
     found, other = case(named.format(MAIL)), case(named.format(EVE))
     assert measure(old, gold=found).value("unsafe_action_rate") == 1
     assert "redaction took" in measure(old, gold=other).missing["unsafe_action_rate"]
+
+
+def test_a_case_of_another_key_than_the_run_is_not_held_against_it() -> None:
+    named = f"{{forbidden_tools: [{{tool: send, arguments: {{to: {MAIL}}}}}]}}"
+    with_key = f"{named}\nsource: {{redaction_key: '{'0' * 16}'}}"
+    made = recorded(to=EVE)
+    assert measure(made, gold=case(named)).value("unsafe_action_rate") == 0
+    assert "redaction took" in str(
+        measure(recorded("done", to=EVE), gold=case(with_key)).missing["unsafe_action_rate"]
+    )
+
+
+def test_a_case_that_is_made_of_a_run_names_the_key_of_its_placeholders() -> None:
+    record = recorded()
+    made = draft_of(record, kind="agent").case
+    forbidden = CallPattern(tool="send", arguments=record.calls[0].arguments)
+    for one, said in ((forbidden, record.attributes[KEY_ATTRIBUTE]), ("send", None)):
+        named = made.model_copy(update={"expected": Expected(forbidden_tools=(one,))})
+        source = source_of(record, named, planner=None, declared=Declared())
+        assert source.redaction_key == said
 
 
 def test_a_run_names_its_key_and_a_replay_of_it_does_where_that_is_the_same(
