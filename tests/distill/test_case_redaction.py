@@ -303,6 +303,7 @@ def test_a_pattern_of_the_planners_code_is_redacted_in_the_case_of_an_older_run(
     assert "Wire redacted-pattern_1-" in found.text
 
 
+@pytest.mark.slow
 def test_a_function_of_the_planners_code_is_asked_before_a_case_is_written(tmp_path: Path) -> None:
     rule = 'lambda text: [m.span() for m in re.finditer(r"CODE-\\d+", text)]'
     with pytest.raises(DistillError, match=r"/observations/0/returns \(function\)"):
