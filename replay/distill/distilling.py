@@ -304,7 +304,7 @@ class _Work:
         if choice.lacking is not None and self.fixed is None:
             flow = flow_into(choice.lacking.tool, choice.lacking.arguments, start)
             shown = shown_to(full)
-            return replace(flow, pinned={}), tuple(v for v in flow.values if v in shown)
+            return replace(flow, pinned={}, parts={}), tuple(v for v in flow.values if v in shown)
         call = offending_call(full, found)
         if call is None:
             return Flow(found.tool or ""), ()

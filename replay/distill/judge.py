@@ -6,7 +6,6 @@ the candidate holds, and the fixed planner passes having seen what the failure r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from replay.case import Case, Expected, Reason
@@ -117,10 +116,10 @@ class Judge:
 
     def _other_call(self, found: OracleFinding, seen: CaseResult) -> str | None:
         """The same tool with other values is another failure."""
-        pinned = self.target.flow.pinned
+        flow = self.target.flow
         calls = seen.trajectory.calls if seen.trajectory else ()
         near = [call for call in calls if call.tool == found.tool]
-        if not pinned or not near or any(_holds(call, pinned) for call in near):
+        if not (flow.pinned or flow.parts) or not near or any(_holds(c, flow) for c in near):
             return None
         return f"{found.tool} is called with other values"
 
@@ -209,11 +208,15 @@ def shown_to(seen: CaseResult) -> str:
     return "\n".join(json_text(value) for value in (*said, *given))
 
 
-def _holds(call: Call, pinned: Mapping[str, object]) -> bool:
+def _holds(call: Call, flow: Flow) -> bool:
     try:
         return all(
-            same(jsontree.get(call.arguments, pointer), value)  # type: ignore[arg-type]  # JSON, as recorded
-            for pointer, value in pinned.items()
+            same(jsontree.get(call.arguments, pointer), value)
+            for pointer, value in flow.pinned.items()
+        ) and all(
+            part in str(jsontree.get(call.arguments, pointer))
+            for pointer, parts in flow.parts.items()
+            for part in parts
         )
     except PointerNotFound:
         return False

@@ -1,6 +1,7 @@
 """Where the values of an offending call came from: what was shown that flowed into it.
 
-A value flows if it stands in what the planner was shown before. That is a guess, and nothing rests
+A value flows if it stands in what the planner was shown before, or a part of it does that no prose
+makes by chance: an id, a number, an address, a whole value. That is a guess, and nothing rests
 on it but where the reduction looks first: the slice that it proposes is asked about like any other
 candidate. What flowed must stay what it was, or the call would be another one.
 """
@@ -13,13 +14,19 @@ from dataclasses import dataclass, field
 
 from replay.distill import pieces, trees
 from replay.distill.details import Offers
-from replay.distill.draft import Draft
+from replay.distill.draft import Draft, Place
 from replay.distill.layers import Needles, Observations, Steps, Subtrees, Texts
 from tracekit import jsontree
 from tracekit.canonical import JsonValue, json_text
 
 _SHORTEST = 3
 """Signs that a value must have to be looked for: shorter ones stand everywhere by chance."""
+_SHORTEST_WORD = 4
+"""Signs that a value must have that is a word, to be looked for in a text."""
+_TELLING = re.compile(r"[0-9@_]|\w[/:]+\w")
+"""What ids, numbers and addresses have and words have not."""
+_AROUND = ".,;:!?'\"`()[]{}<>"
+"""What stands around a word of a text."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,8 @@ class Flow:
     tool: str
     pinned: Mapping[str, JsonValue] = field(default_factory=dict)
     """Pointer into the arguments → value that was shown before."""
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Pointer to a text in the arguments → what in it was shown before: ids, numbers, values."""
     needles: Needles = ()
     """Those values as texts."""
     carriers: frozenset[str] = frozenset()
@@ -37,7 +46,8 @@ class Flow:
     @property
     def values(self) -> Needles:
         """The pinned values as texts, whoever showed them."""
-        texts = (_needle(value) for value in self.pinned.values())
+        pinned = (*self.pinned.values(), *(part for some in self.parts.values() for part in some))
+        texts = (_needle(value) for value in pinned)
         return tuple(dict.fromkeys(text for text in texts if text))
 
 
@@ -49,20 +59,63 @@ def flow_into(tool: str, arguments: JsonValue, draft: Draft) -> Flow:
         if slot.place[0] != "script" and not _answers(draft, slot.place, tool)
     }
     said = [json_text(message.content) for message in draft.case.history]
+    values = _values(draft, tool)
     pinned: dict[str, JsonValue] = {}
+    parts: dict[str, tuple[str, ...]] = {}
     needles: list[str] = []
     carriers: set[str] = set()
     for pointer, value in jsontree.walk(arguments):
-        needle = _needle(value)
-        places = [place for place, text in shown.items() if needle and needle in text]
-        if not places and not any(needle and needle in text for text in said):
+        whole = _needle(value)
+        if whole and any(whole in text for text in (*shown.values(), *said)):
+            pinned[pointer] = value
+            flowed = [whole]
+        elif isinstance(value, str) and (some := tuple(_parts(value, values, shown, said))):
+            parts[pointer] = some
+            flowed = [needle for part in some if (needle := _needle(part))]
+        else:
             continue
-        pinned[pointer] = value
-        from_observations = [name for kind, name in places if kind in ("observation", "error")]
-        if needle and from_observations and not any(kind == "input" for kind, _ in places):
-            needles.append(needle)
-            carriers |= set(from_observations)
-    return Flow(tool, pinned, tuple(needles) or _words(tool, draft), frozenset(carriers))
+        for needle in flowed:
+            places = [place for place, text in shown.items() if needle in text]
+            named = [name for kind, name in places if kind in ("observation", "error")]
+            if named and not any(kind == "input" for kind, _ in places):
+                needles.append(needle)
+                # A word may stand there by chance.
+                carriers |= set(named) if pointer in pinned or _TELLING.search(needle) else set()
+    flowing = tuple(dict.fromkeys(needles)) or _words(tool, draft)
+    return Flow(tool, pinned, parts, flowing, frozenset(carriers))
+
+
+def _values(draft: Draft, tool: str) -> set[str]:
+    """The texts that are values of observations, and no others' parts."""
+    return {
+        leaf.strip()
+        for slot in draft.slots()
+        if slot.place[0] == "observation" and not _answers(draft, slot.place, tool)
+        for _, leaf in jsontree.walk(slot.value)
+        if isinstance(leaf, str) and len(leaf.strip()) >= _SHORTEST_WORD
+    }
+
+
+def _parts(
+    text: str, values: Collection[str], shown: Mapping[Place, str], said: Sequence[str]
+) -> Iterator[str]:
+    """Yield what of a text was shown before: whole values, and words that are no words of prose."""
+    found = {value for value in values if value in text and _stands_in(value, text)}
+    words = {word.strip(_AROUND) for word in text.split()}
+    for word in words:
+        needle = _needle(word)
+        if needle is None or not _TELLING.search(word) or any(word in value for value in found):
+            continue
+        if any(_stands_in(needle, seen) for seen in (*shown.values(), *said)):
+            found.add(word)
+    yield from sorted(found, key=text.index)
+
+
+def _stands_in(part: str, text: str) -> bool:
+    """Whether it stands there as a whole, and is no part of another word."""
+    if part not in text:
+        return False
+    return re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) is not None
 
 
 def slices(draft: Draft, flow: Flow, offending: int | None) -> Iterator[Draft]:

@@ -100,6 +100,7 @@ def question_of(
         "expected": target.expected.model_dump(mode="json"),
         "place": target.place,
         "pinned": dict(target.flow.pinned),
+        "parts": {place: [*some] for place, some in target.flow.parts.items()},
         "lacking": [*target.lacking],
         "granted": [one.fixture.model_dump(mode="json") for one in target.granted],
         "carriers": [*sorted(target.flow.carriers)],
