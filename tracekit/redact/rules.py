@@ -81,13 +81,16 @@ class Rules:
             if isinstance(step, str) and self._names_all(step):
                 return (step, "") if at + 1 < len(place) else (step,)
         size = len(place)
-        if any(len(rule) > size and path_matches(rule[:size], [*place]) for rule in self.paths):
-            return place
-        nowhere = ("",) * (max(map(len, self.paths), default=0) + 1)
+        waiting = [r for r in self.paths if len(r) > size and path_matches(r[:size], [*place])]
+        if waiting:  # what is no step of theirs could be any other
+            named = [any(rule[at] == step for rule in waiting) for at, step in enumerate(place)]
+            short = tuple(step if here else "" for step, here in zip(place, named, strict=True))
+        else:
+            short = ("",) * (max(map(len, self.paths), default=0) + 1)
         at = max((at for at, step in enumerate(place) if isinstance(step, str)), default=size)
-        named = place[at : at + 1 + _MOST_ITEMS]
-        is_token = self.builtin and at < size and name_class(str(place[at])) is not None
-        return (*nowhere, *named) if is_token else nowhere
+        if at == size or not self.builtin or name_class(str(place[at])) is None:
+            return short
+        return (*(short[:at] if waiting else short), *place[at : at + 1 + _MOST_ITEMS])
 
     def _names_all(self, name: str) -> bool:
         """Whether all under a name is secret, and not only texts."""
