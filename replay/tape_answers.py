@@ -112,12 +112,9 @@ class TapeAnswers:
         }
 
     def contract(self, tool: str) -> Contract | None:
-        """The recorded contract of ``tool``; of one that maps name, what it does and no more."""
+        """The recorded contract of ``tool``, unless it is the one of another that has its name."""
         tape, maps = self.player.tape, self.player.policies.maps
-        found = self._contracts.get(recorded_tool(tool, tape, maps))
-        if found is None or not any(tool in (one.old_tool, one.new_tool) for one in maps):
-            return found
-        return Contract(name=tool, effect=found.effect, touches=found.touches)
+        return self._contracts.get(tool) if recorded_tool(tool, tape, maps) == tool else None
 
     # --- models -----------------------------------------------------------------------------------
 

@@ -43,14 +43,14 @@ def test_one_that_lacks_an_argument_is_still_refused_as_its_tool_would_refuse_it
     [
         ("look:/what=look:/query", [("look", {"query": "a"})], "pass", ["normalised"]),
         ("look:/what=find:/query", [("find", {"query": "a"})], "pass", ["normalised"]),
-        ("look=find", [("find", {"what": "a"})] * 2, "inconclusive", ["normalised", "reused"]),
+        ("look=find", [("find", {"what": "a"})] * 2, "fail", ["normalised", "error"]),
         ("look:/what=find:/query", [("find", {})], "pass", ["invalid"]),
         ("look=pay pay=look", [("pay", {"what": "a"})], "pass", ["normalised"]),
         ("look=pay pay=look", [("look", {"what": "a"})], "fail", ["error"]),
         ("look=pay", [("look", {"what": "a"})], "fail", ["error"]),
     ],
 )
-def test_a_mapped_call_of_who_only_decides_counts_as_the_recorded_tool(
+def test_a_mapped_call_of_who_only_decides_is_held_against_the_recorded_tool(
     maps: str, calls: list[tuple[str, JsonValue]], kind: str, rungs: list[str]
 ) -> None:
     tools = [contract("look", "read", "what"), contract("pay", "write", "what")]
