@@ -26,15 +26,7 @@ from replay.distill.emission import (
 )
 from replay.distill.granting import done_rightly, hint_of_fixed
 from replay.distill.interrupting import hearing
-from replay.distill.judge import (
-    Judge,
-    Target,
-    errors_of,
-    key_of,
-    offending_call,
-    seen_before,
-    shown_to,
-)
+from replay.distill.judge import Judge, Target, key_of, offending_call, seen_before, shown_to
 from replay.distill.meaning import meaning_of
 from replay.distill.options import DistillOptions
 from replay.distill.outcome import DistillResult
@@ -180,6 +172,8 @@ class _Work:
         )
         self.remarks += remarks
         self._before = extent_of(start)
+        if self.reference is not None:
+            self.reference = as_recorded_today(self.reference, failing.redactor)
         start, judge = self._judge(start, failing, fixed)
         if not judge(start):
             raise DistillError(
@@ -250,8 +244,6 @@ class _Work:
         self, start: Draft, failing: CaseRunner, fixed: CaseRunner | None
     ) -> tuple[Draft, Judge]:
         """Find out which failure is meant, and that it always happens."""
-        if self.reference is not None:
-            self.reference = as_recorded_today(self.reference, failing.redactor)
         meant = meaning_of(
             self.record,
             start,
@@ -269,28 +261,20 @@ class _Work:
         full, found = self._steady(failing, start, case, choice)
         passed = self._passing(fixed, case) if fixed else None
         flow, lacking = self._flow(start, choice, full, found)
-        consumes = bool(seen_before(full, found)) and not lacking
-        granted = meant.granted
-        if fixed is None:
-            start, granted, needed = done_rightly(
-                start, choice, full, found, meant.shared, meant.granted
-            )
-            flow = replace(flow, needles=tuple(dict.fromkeys((*flow.needles, *needed))))
-            lacking = tuple(dict.fromkeys((*lacking, *needed)))
         if right is not None:
             flow = replace(flow, carriers=flow.carriers & set(right.consumed))
-        unanswered = {step.name for one in (full, right) if one for step in one.unmatched}
         target = Target(
             reason=found.signature,
             expected=meant.expected,
             flow=flow,
             place=found.place,
-            unanswered=frozenset(unanswered),
-            consumes=consumes,
+            unanswered=frozenset(s.name for one in (full, right) if one for s in one.unmatched),
+            consumes=bool(seen_before(full, found)) and not lacking,
             lacking=lacking,
-            errors=errors_of(full) if granted and fixed is None else None,
-            granted=granted,
+            granted=meant.granted,
         )
+        if fixed is None:
+            start, target = done_rightly(start, target, choice, full, found, meant.shared)
         judge = Judge(failing, fixed, target)
         judge.know(failing, full)
         if fixed is not None and passed is not None:

@@ -15,7 +15,7 @@ from replay.case.schema import holds
 from replay.caserun import CaseResult
 from replay.distill.beside import Grant, Grants
 from replay.distill.draft import Draft, draft_of
-from replay.distill.judge import offending_call, seen_before, shown_to
+from replay.distill.judge import Target, errors_of, offending_call, seen_before, shown_to
 from replay.distill.provenance import flow_into
 from replay.distill.sampling import sample_of
 from replay.distill.sightings import Choice, calls_of
@@ -84,55 +84,53 @@ def declared_answer(choice: Choice, start: Draft, tools: Iterable[Contract]) -> 
 
 def done_rightly(
     start: Draft,
+    target: Target,
     choice: Choice,
     full: CaseResult,
     found: OracleFinding,
     shared: Sequence[str],
-    granted: Grants,
-) -> tuple[Draft, Grants, tuple[str, ...]]:
-    """Say what who does right must be shown and answered, where no planner does it.
+) -> tuple[Draft, Target]:
+    """Have who does right shown and answered what it asks for, where no planner does it.
 
     Args:
         start: The whole run.
-        choice: The failure.
-        full: What the failing planner did on it.
+        target: The failure that is meant; it grants what the run lacks.
+        choice: How that was chosen.
+        full: What the failing planner did on the whole run.
         found: What is wrong with that.
         shared: The observations that answer writes which are right.
-        granted: The answers to others, which the run lacks.
 
     Returns:
-        What is left of the draft, the answers that stand beside it, and the values that must be
-        shown for the right calls of the tool that the failure is about.
+        What is left of the draft without what stands beside it now, and the failure with that.
     """
+    granted = target.granted
     tool = choice.lacking.tool if choice.lacking is not None else found.tool
     if start.case.script:  # who decides goes on without an answer: only what is missing is given
         shared, missing = (), choice.oracle == "required_tools"
         granted = tuple(one for one in granted if missing and one.fixture.tool == tool)
     barred = [p for p in patterns(choice.expected.forbidden_tools) if p.key is None]
-    granted = tuple(g for g in granted if not _barred(g.fixture, barred))
-    names = {f.id for f in start.case.observations if f.id in shared and not _barred(f, barred)}
+    granted = tuple(one for one in granted if not _barred(one.fixture, barred))
+    ours = [f for f in start.case.observations if f.id in shared]
+    names = {fixture.id for fixture in ours if not _barred(fixture, barred)}
     names = {*names, *_again(start, choice, full, found)} - {*seen_before(full, found)}
-    beside = [f for f in start.case.observations if f.id in names]
-    kept = tuple(f for f in start.case.observations if f.id not in names)
+    beside = [_of_run(f, start) for f in start.case.observations if f.id in names]
     shown = shown_to(full)
-    grants = [*(_of_run(fixture, start) for fixture in beside), *granted]
-    grants = [replace(one, needs=_needs(one.fixture, start, shown)) for one in grants]
-    right = [*(f for f in start.case.observations if f.id in shared), *(g.fixture for g in granted)]
-    about = [] if start.case.script else [f for f in right if f.tool == tool]
-    needed = [value for fixture in about for value in _needs(fixture, start, shown)]
-    return start.but(observations=kept), tuple(grants), tuple(dict.fromkeys(needed))
+    about = [] if start.case.script else [*ours, *(one.fixture for one in granted)]
+    needed = [value for f in about if f.tool == tool for value in _needs(f, start, shown)]
+    less = start.but(observations=tuple(f for f in start.case.observations if f.id not in names))
+    grants = [replace(g, needs=_needs(g.fixture, start, shown)) for g in (*beside, *granted)]
+    return less, _possible(target, tuple(grants), needed, full)
 
 
-def hint_of_fixed(seen: CaseResult) -> str:
-    """Say what may be done where a planner that is to do right does not pass the whole run."""
-    refused = {step.span_id for step in seen.unmatched}
-    for call in calls_of(seen):
-        if call.span_id in refused and call.writes:
-            return (
-                f"nothing says what {call.tool} comes back with: name a run in which it was called "
-                "with --reference, or declare the tool's result_schema"
-            )
-    return "--fixed names a planner that does right; leave it out if there is none"
+def _possible(target: Target, grants: Grants, needed: list[str], full: CaseResult) -> Target:
+    flow = replace(target.flow, needles=tuple(dict.fromkeys((*target.flow.needles, *needed))))
+    return replace(
+        target,
+        flow=flow,
+        lacking=tuple(dict.fromkeys((*target.lacking, *needed))),
+        errors=errors_of(full) if grants else None,
+        granted=grants,
+    )
 
 
 def _of_run(fixture: Fixture, start: Draft) -> Grant:
@@ -145,6 +143,18 @@ def _needs(fixture: Fixture, start: Draft, shown: str) -> tuple[str, ...]:
     """The values of the call that an observation answers, of which the planner was shown."""
     flow = flow_into(fixture.tool, fixture.arguments or {}, start)
     return tuple(value for value in flow.values if value in shown)
+
+
+def hint_of_fixed(seen: CaseResult) -> str:
+    """Say what may be done where a planner that is to do right does not pass the whole run."""
+    refused = {step.span_id for step in seen.unmatched}
+    for call in calls_of(seen):
+        if call.span_id in refused and call.writes:
+            return (
+                f"nothing says what {call.tool} comes back with: name a run in which it was called "
+                "with --reference, or declare the tool's result_schema"
+            )
+    return "--fixed names a planner that does right; leave it out if there is none"
 
 
 def _again(start: Draft, choice: Choice, full: CaseResult, found: OracleFinding) -> Iterator[str]:

@@ -71,22 +71,17 @@ def meaning_of(
     Raises:
         DistillError: nothing, or several things and none was chosen; or a tool is not known.
     """
-    shared, granted = compared(start, reference) if reference is not None else ((), ())
-    right, granted = _rightly(start, wish, granted, fixed, run)
+    shared, lacked = compared(start, reference) if reference is not None else ((), ())
+    right, granted = _rightly(start, wish, lacked, fixed, run)
     asked = question.asked(with_grants(start, granted).case, wish)
     for left in reversed(range(tries)):
         seen = _run(failing, asked, run)
         chosen = _chosen(wish, record, start, seen, right, reference)
         if not isinstance(chosen, DistillError) or not left:
             break
-    # A name that is misspelt may be why nothing was chosen.
-    _check_tools(wish, (record, reference), (failing, fixed), (seen, right))
-    if isinstance(chosen, DistillError):
-        raise chosen
-    choice, *others = chosen
+    choice, *others = _checked(chosen, wish, (record, reference), (failing, fixed), (seen, right))
     expected = question.strengthened(choice.expected, seen, right, offending=choice.key)
-    if fixed is None and not granted:
-        granted = declared_answer(choice, start, record.tools)
+    granted = granted or declared_answer(choice, start, () if fixed else record.tools)
     start = start.but(budgets=choice.budgets)
     return Meaning(start, choice, tuple(others), expected, right, shared, granted)
 
@@ -121,6 +116,20 @@ def _chosen(
         return question.choose(wish, seen, right, writes=writes, reference=reference)
     except DistillError as error:
         return error
+
+
+def _checked(
+    chosen: tuple[Choice, ...] | DistillError,
+    wish: Wish,
+    recorded: Iterable[Trajectory | None],
+    planners: Iterable[CaseRunner | None],
+    seen: Iterable[CaseResult | None],
+) -> tuple[Choice, ...]:
+    """Give what is chosen; a name that is misspelt may be why nothing was."""
+    _check_tools(wish, recorded, planners, seen)
+    if isinstance(chosen, DistillError):
+        raise chosen
+    return chosen
 
 
 def _check_tools(
