@@ -471,7 +471,7 @@ def _cut_off(agent: Agent) -> Agent:
     """Cancel the agent itself, as a server does whose client has gone."""
 
     def serve(word: str) -> Coroutine[None, None, object]:
-        return asyncio.wait_for(agent(word), 3 * SOON_S)
+        return asyncio.wait_for(agent(word), 15 * SOON_S)  # well after its own timeouts
 
     return serve
 
