@@ -55,11 +55,10 @@ def answer_unmatched(
     if recorded is None and wanted in ("error", "stop"):
         recorded, said = _but_for_bodies(tape, question, library)
         why = said or why
-    around = None if wanted == "nearest" else library.last_taken
-    nearest = None
+    around, nearest = (None if wanted == "nearest" else library.last_taken), None
     if recorded is None:
-        asked = question.arguments
-        nearest = find_nearest(tape, question.tool, asked, library.taken, around=around)
+        asked, taken = question.arguments, library.taken
+        nearest = find_nearest(tape, question.tool, asked, taken, around=around)
     policy, refusal = _allowed(wanted, question, policies, tape, nearest)
     said = why if why is not None else _why(tape, policies, question, nearest)
     like = tape.find(nearest.event_id) if nearest and policy == "nearest" else recorded
