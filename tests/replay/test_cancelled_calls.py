@@ -496,8 +496,10 @@ def test_a_run_may_go_on_without_its_agent(
 
     found = recorded(serve)(
         keeps_waiting,
-        baseline=lambda word: keeps_waiting(word),
-        self_test=False,  # it reads nothing that another answer could change
+        options=ReplayOptions(
+            baseline=lambda word: keeps_waiting(word),
+            self_test=False,  # it reads nothing that another answer could change
+        ),
     )
     assert (found.recorded.status, found.verdict.kind, found.findings) == ("ok", "pass", ())
     assert found.baseline is not None
