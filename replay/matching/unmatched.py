@@ -53,14 +53,13 @@ def answer_unmatched(
     """
     wanted = forced or policies.for_unmatched(question.asked.tool, question.effect)
     if recorded is None and wanted in ("error", "stop"):
-        recorded, said = _but_for_bodies(tape, question, library)
-        why = said or why
+        recorded, why = _but_for_bodies(tape, question, library, why)
     around, nearest = (None if wanted == "nearest" else library.last_taken), None
     if recorded is None:
         asked, taken = question.arguments, library.taken
         nearest = find_nearest(tape, question.tool, asked, taken, around=around)
     policy, refusal = _allowed(wanted, question, policies, tape, nearest)
-    said = why if why is not None else _why(tape, policies, question, nearest)
+    said = _why(tape, policies, question, nearest) if why is None else why
     like = tape.find(nearest.event_id) if nearest and policy == "nearest" else recorded
     return Answer(
         rung=policy,
@@ -142,11 +141,12 @@ def _whose_hint(question: Question, nearest: Nearest) -> str:
 
 
 def _but_for_bodies(
-    tape: Tape, question: Question, library: Library
+    tape: Tape, question: Question, library: Library, why: str | None
 ) -> tuple[RecordedCall | None, str | None]:
     """Find a call that differs only in fields that recorded bodies had changed before it.
 
-    No body runs in a replay, so an agent that builds on such a field comes to another value.
+    Beside it why the record cannot answer, which is ``why`` where there is no such call. No body
+    runs in a replay, so an agent that builds on such a field comes to another value.
     """
     changed = tape.changed_by_bodies
     places = {at for one in changed for at in one.call.body_changed}
@@ -164,7 +164,7 @@ def _but_for_bodies(
                 f"{describe_differences(apart)}; no body runs in a replay (name what tells whose "
                 "it is: @tool(receiver=[...]))"
             )
-    return None, None
+    return None, why
 
 
 def _is_before(one: RecordedCall, other: RecordedCall) -> bool:
