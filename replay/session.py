@@ -7,7 +7,7 @@ arguments, whose end is recorded with the answer; ``{"decision": {...}}`` propos
 of a planner that only decides; ``{"proposed": span}`` tells what a script would reply,
 ``{"scripted": span}`` that one did, and ``{"outwaited": span}`` that nothing cancels a call;
 ``{"tag": [kind, secret]}`` asks for a placeholder; ``{"finding": {...}}`` reports what a wall
-refused; ``{"halt": reason}`` ends it.
+refused; ``{"halt": reason}`` ends it. Who answers, a tape or a case, is an ``Answerer``.
 """
 
 from __future__ import annotations

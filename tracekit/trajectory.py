@@ -20,8 +20,9 @@ from tracekit.jsontree import walk
 from tracekit.origin import Origin
 
 GAVE_UP = "gave_up"
-BODY_CHANGED = "body_changed"
 """Attribute of a call that ended in a cancellation which its caller had not asked for."""
+BODY_CHANGED = "body_changed"
+"""Attribute of a call that names the fields of its receiver or closure that its body changed."""
 FAULT = "fault_note"
 """Attribute of a call that says what a function of the program failed to tell of it."""
 
