@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from replay.case import Case, Expected, Reason
-from replay.case.schema import same
 from replay.caserun import CaseResult, CaseRunner
 from replay.distill.beside import Grants, with_grants
 from replay.distill.draft import Draft
@@ -17,9 +16,7 @@ from replay.distill.provenance import Flow
 from replay.distill.telling import mistaken
 from replay.oracles import OracleFinding
 from replay.oracles.judging import cost_of
-from tracekit import jsontree
 from tracekit.canonical import digest, json_text
-from tracekit.errors import PointerNotFound
 from tracekit.trajectory import Call
 
 
@@ -119,7 +116,8 @@ class Judge:
         flow = self.target.flow
         calls = seen.trajectory.calls if seen.trajectory else ()
         near = [call for call in calls if call.tool == found.tool]
-        if not (flow.pinned or flow.parts) or not near or any(_holds(c, flow) for c in near):
+        wanted = flow.pinned or flow.parts
+        if not wanted or not near or any(flow.is_in(call.arguments) for call in near):
             return None
         return f"{found.tool} is called with other values"
 
@@ -206,20 +204,6 @@ def shown_to(seen: CaseResult) -> str:
         if fixture.id in seen.consumed
     ]
     return "\n".join(json_text(value) for value in (*said, *given))
-
-
-def _holds(call: Call, flow: Flow) -> bool:
-    try:
-        return all(
-            same(jsontree.get(call.arguments, pointer), value)
-            for pointer, value in flow.pinned.items()
-        ) and all(
-            part in str(jsontree.get(call.arguments, pointer))
-            for pointer, parts in flow.parts.items()
-            for part in parts
-        )
-    except PointerNotFound:
-        return False
 
 
 def _passing(seen: CaseResult) -> str:

@@ -12,12 +12,14 @@ import re
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from replay.case.schema import same
 from replay.distill import pieces, trees
 from replay.distill.details import Offers
 from replay.distill.draft import Draft, Place
 from replay.distill.layers import Needles, Observations, Steps, Subtrees, Texts
 from tracekit import jsontree
 from tracekit.canonical import JsonValue, json_text
+from tracekit.errors import PointerNotFound
 
 _SHORTEST = 3
 """Signs that a value must have to be looked for: shorter ones stand everywhere by chance."""
@@ -49,6 +51,20 @@ class Flow:
         pinned = (*self.pinned.values(), *(part for some in self.parts.values() for part in some))
         texts = (_needle(value) for value in pinned)
         return tuple(dict.fromkeys(text for text in texts if text))
+
+    def is_in(self, arguments: JsonValue) -> bool:
+        """Whether a call with these arguments was given the same values, at the same places."""
+        try:
+            return all(
+                same(jsontree.get(arguments, pointer), value)
+                for pointer, value in self.pinned.items()
+            ) and all(
+                _stands_in(part, str(jsontree.get(arguments, pointer)))
+                for pointer, parts in self.parts.items()
+                for part in parts
+            )
+        except PointerNotFound:
+            return False
 
 
 def flow_into(tool: str, arguments: JsonValue, draft: Draft) -> Flow:

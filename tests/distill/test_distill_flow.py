@@ -70,3 +70,12 @@ def test_words_of_prose_are_no_values_that_flowed() -> None:
 def test_a_part_is_a_whole_word_and_the_longest_one() -> None:
     assert parts_of("(tok_x1), tok_x22, INC-55 and emma3.") == ("tok_x1", "emma3")
     assert parts_of("INC-552: open") == ("INC-552", "open")
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [("INC-552!", True), ("on INC-5521", False), ("XINC-552", False), ("INC-55", False)],
+)
+def test_a_call_about_a_longer_id_is_another_call(text: str, same: bool) -> None:
+    flow = flow_into("mail.send", {"text": "It is INC-552."}, draft_of(incident(), kind="decide"))
+    assert flow.is_in({"text": text}) is same
