@@ -19,6 +19,7 @@ from tracekit.errors import UsageError
 from tracekit.redact import Finding, KeyedTagger, Redactor, Rules, Scope, placeholder_kind, scan
 from tracekit.redact.detectors import is_card
 from tracekit.redact.placeholders import iban_remainder
+from tracekit.redact.text import TextRedactor
 
 KEY = b"a key for tests, not for secrets"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
@@ -350,6 +351,18 @@ def test_a_tagger_that_fails_lets_nothing_through() -> None:
     result = Redactor(Rules(), Broken()).redact({"to": "bob@example.org"})
     assert result.value == "redacted-failed-0000000000000000"
     assert result.failure == "the tagger raised BrokenPipeError"
+
+
+def test_a_fault_of_the_redaction_lets_nothing_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> Any:
+        raise ValueError("something private")
+
+    for name in ("redact", "redact_pieces"):
+        monkeypatch.setattr(TextRedactor, name, broken)
+    result = redactor().redact({"a": "something private"})
+    assert (placeholder_kind(str(result.value)), result.failure) == ("failed", "ValueError")
+    assert [one.kind for one in redactor().scan(["something private"])] == ["failed"]
+    assert [one.kind for one in redactor().scan_stream(["something ", "private"])] == ["failed"]
 
 
 def test_a_value_nested_too_deeply_lets_nothing_through() -> None:

@@ -113,10 +113,9 @@ class Redactor:
                 again = Walk(self.rules, self._text, scope, self._clean_keys)
                 result = again.document(result)
                 walk.found += again.found
-        except RuleFailed as error:
-            return self._failed(value, str(error))
-        except RecursionError:
-            return self._failed(value, "the value is nested too deeply")
+        except Exception as error:  # noqa: BLE001  # whatever it is, nothing may get through
+            pass_on(error)
+            return self._failed(value, _reason(error))
         return Redacted(result, Counter(walk.found))
 
     def redact_stream(
@@ -174,7 +173,8 @@ class Redactor:
         walk = Walk(self.rules, self._text, Scope(), self._clean_keys)
         try:
             walk.document(value)
-        except (RuleFailed, RecursionError):
+        except Exception as error:  # noqa: BLE001  # what could not be read may be a secret
+            pass_on(error)
             return [*walk.findings, Finding("", FAILED)]
         return walk.findings
 
@@ -183,7 +183,8 @@ class Redactor:
         found: list[str] = []
         try:
             _, places = redact_pieces(items, self._of_pieces({}, found))
-        except (RuleFailed, RecursionError):
+        except Exception as error:  # noqa: BLE001  # what could not be read may be a secret
+            pass_on(error)
             return [Finding("", FAILED)]
         return [Finding(place, kind) for place, kind in zip(places, found, strict=False)]
 
@@ -195,6 +196,13 @@ class Redactor:
         except (RuleFailed, RecursionError, ValueError, TypeError):
             tag = "0" * TAG_LENGTH
         return Redacted(make_placeholder(FAILED, tag, ""), {FAILED: 1}, reason)
+
+
+def _reason(error: Exception) -> str:
+    """Say why a value was not redacted, in words that hold nothing of it."""
+    if isinstance(error, RecursionError):
+        return "the value is nested too deeply"
+    return str(error) if isinstance(error, RuleFailed) else type(error).__name__
 
 
 def scan(value: JsonValue, *, rules: Rules | None = None) -> list[Finding]:

@@ -21,6 +21,8 @@ Slot = tuple[int, str | int]
 """A place in a document: the id of the object or list around it, and its key or number there."""
 
 _NAMING = ("$id", "id", "$anchor", "$dynamicAnchor")
+_LONGEST_INDEX = 20
+"""No list has a number of more digits, and Python may refuse to read one."""
 
 
 class Spot(NamedTuple):
@@ -153,8 +155,12 @@ def _at(root: Spot, steps: tuple[str, ...]) -> Spot | None:
         around = spot.said
         if isinstance(around, dict) and step in around:
             spot = Spot(around, step, around[step])
-        elif isinstance(around, list) and step.isdecimal() and int(step) < len(around):
-            spot = Spot(around, int(step), around[int(step)])
+        elif isinstance(around, list) and (at := _index(step)) is not None and at < len(around):
+            spot = Spot(around, at, around[at])
         else:
             return None
     return spot
+
+
+def _index(step: str) -> int | None:
+    return int(step) if step.isdecimal() and len(step) <= _LONGEST_INDEX else None
