@@ -10,18 +10,19 @@ import json
 import re
 import subprocess
 import sys
+from functools import lru_cache
 from math import ceil
 
 from replay.case.slowness import letters_of, most_tries
 
 SECONDS = 5.0
 """How long a pattern is looked for."""
-_QUICK = 2_000_000
-"""So many tries take less than a moment."""
 _LONG = 4_000
 _LETTERS = 2
 _FEW = 1_000_000_000
-"""So many tries end in time."""
+"""So many tries end in time: they take a second at most, and mostly no time at all."""
+_KEPT = 64
+"""Answers of processes that are remembered: the same values are judged over and over."""
 _CHILD = """
 import json, re, resource, sys, warnings
 warnings.simplefilter("ignore")
@@ -58,14 +59,23 @@ def is_found(pattern: str, text: str) -> bool:
     Raises:
         Undecided: that took too long.
     """
-    if most_tries(pattern, len(text)) <= _QUICK:
+    if most_tries(pattern, len(text)) <= _FEW:
         return re.search(pattern, text) is not None
-    asked = json.dumps([pattern, text, ceil(SECONDS)])
+    found = _found_apart(pattern, text, SECONDS)
+    if found is None:
+        raise Undecided(pattern, len(text))
+    return found
+
+
+@lru_cache(maxsize=_KEPT)
+def _found_apart(pattern: str, text: str, seconds: float) -> bool | None:
+    """Look for a pattern in a process of its own; None where that takes too long."""
+    asked = json.dumps([pattern, text, ceil(seconds)])
     command = [sys.executable, "-I", "-S", "-c", _CHILD]
     try:
         done = subprocess.run(
-            command, input=asked, capture_output=True, text=True, timeout=SECONDS, check=True
+            command, input=asked, capture_output=True, text=True, timeout=seconds, check=True
         )
-    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-        raise Undecided(pattern, len(text)) from error
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
+        return None
     return done.stdout.strip() == "True"

@@ -7,6 +7,7 @@ the same letters in ever so many ways; where the rest does not fit, all of them 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from math import inf, log2
 from re import _parser  # type: ignore[attr-defined] # how Python reads a pattern has no public name
 from typing import Any
@@ -16,28 +17,38 @@ _Item = tuple[Any, Any]
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT")
 _MOST_BITS = 1000
 """Of a number that is still one."""
+_KEPT = 1000
+"""What is remembered of patterns."""
 
 
 def may_hang(pattern: str) -> bool:
     """Whether a pattern repeats what is only a repetition, as ``(a+)+`` does."""
-    return _hangs(_parser.parse(pattern))
+    return _hangs(_parsed(pattern))
 
 
+@lru_cache(maxsize=_KEPT)
 def most_tries(pattern: str, length: int) -> float:
     """Return how many ways there are at most to lay a pattern over a text, from all its letters."""
-    return (length + 1) * _ways(_parser.parse(pattern), length)
+    return (length + 1) * _ways(_parsed(pattern), length)
 
 
 def letters_of(pattern: str) -> list[str]:
     """Return the letters that a pattern names, each once, as they come."""
     found: dict[str, None] = {}
-    stack: list[Iterable[_Item]] = [_parser.parse(pattern)]
+    stack: list[Iterable[_Item]] = [_parsed(pattern)]
     while stack:
         for item in stack.pop():
             stack.extend(_parts(item))
             if _named(item, "LITERAL"):
                 found[chr(item[1])] = None
     return list(found)
+
+
+@lru_cache(maxsize=_KEPT)
+def _parsed(pattern: str) -> Iterable[_Item]:
+    """The items of a pattern: it is read once, however many texts it is looked for in."""
+    items: Iterable[_Item] = _parser.parse(pattern)
+    return items
 
 
 def _ways(items: Iterable[_Item], length: int) -> float:

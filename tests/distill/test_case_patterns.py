@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -77,6 +78,24 @@ def test_what_takes_a_moment_starts_no_process(
 ) -> None:
     monkeypatch.setattr(searching, "subprocess", None)
     assert not is_found(pattern, "-" * 1000)
+
+
+def test_an_address_is_looked_for_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "subprocess", None)
+    address = r"^[\w.+-]+@[\w-]+\.[\w.]+$"
+    assert is_found(address, "firstname.lastname@department.example.org")
+    assert not is_found(address, "a." * 80)
+
+
+def test_a_process_is_asked_once_for_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+    run = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: started.append(a) or run(*a, **k))
+    monkeypatch.setattr(searching, "SECONDS", 0.11)
+    for _ in range(3):
+        with pytest.raises(searching.Undecided):
+            is_found("^(a|a)+$", "a" * 40 + "!")
+    assert len(started) == 1
 
 
 def test_looking_for_a_pattern_ends(monkeypatch: pytest.MonkeyPatch) -> None:
