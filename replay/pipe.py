@@ -162,14 +162,14 @@ class PipeAnswerer:
                 value = self._given_out(question.operation.actor, answer)
                 if isinstance(value, Stream):
                     value.read_on = guard.read_on
-                    self._sent_into.append((question.operation.actor, value))
+                    self._follow_sent(question, value)
                 if answer.get("client") and "left" in answer:
                     value = guard.Part(value, answer["left"])
                 return guard.Served(value, fields)
             case "raise":
                 failed = _failed(_error(answer), fields, stream=question.stream)
                 if isinstance(failed, guard.Served):
-                    self._sent_into.append((question.operation.actor, failed.value))
+                    self._follow_sent(question, failed.value)
                 if "patience_ns" in answer:
                     return self._withheld(failed, question, answer)
                 return failed
@@ -271,11 +271,16 @@ class PipeAnswerer:
         except CannotBreak as error:
             self.halt(f"the fault {fault} cannot be put in: {error}")
 
+    def _follow_sent(self, question: guard.Question, played: Stream) -> None:
+        """Remember a stream of which the end is to tell whether all was sent in again."""
+        if played.sent:
+            self._sent_into.append((question.operation.actor, played))
+
     def unsent(self) -> list[str]:
         """Name the generators into which something was sent when recorded, and not now."""
-        rest = [(name, stream.unsent[0]) for name, stream in self._sent_into if stream.unsent]
+        rest = [(n, next(iter(s.unsent.values()))) for n, s in self._sent_into if s.unsent]
         return [
-            f"generator {name}, behind item {entry['behind']} nothing was sent in: "
+            f"{name}: behind item {entry['behind']} nothing was sent in: "
             f"recorded {sent.told(entry)}"
             for name, entry in rest
         ]

@@ -185,8 +185,9 @@ def run_in_child(planner: object, request: Mapping[str, Any], channel: Channel) 
 
     Returns:
         ``{"answer": value, "types": tags, "replayable": bool}``, or ``{"error": {...}}`` where the
-        planner raised; with ``left`` where something that it began was still under way. Asked to
-        ``scan`` values, it runs nothing: ``{"found": [bool, …]}``.
+        planner raised; with ``left`` where something that it began was still under way, and
+        ``unsent`` where it sent less into generators than was recorded. Asked to ``scan`` values,
+        it runs nothing: ``{"found": [bool, …]}``.
     """
     if "scan" in request:
         return {"found": found_by_functions(request["scan"])}
@@ -212,8 +213,8 @@ def _with_rest(
     came: dict[str, Any], beside: Lingering, answerer: PipeAnswerer | None = None
 ) -> dict[str, Any]:
     """Wait for what the interpreter would wait for, and add what is still under way then."""
-    left = [*beside.wait(), *(answerer.unsent() if answerer else ())]
-    return {**came, "left": left} if left else came
+    rest = {"left": beside.wait(), "unsent": answerer.unsent() if answerer else []}
+    return {**came, **{name: found for name, found in rest.items() if found}}
 
 
 def _doors(request: Mapping[str, Any], made: conditions.Conditions) -> AbstractContextManager[None]:

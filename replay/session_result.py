@@ -11,6 +11,7 @@ from typing import Any
 
 from replay.answering import Answered, Endless, Reached, Stopped
 from replay.isolation import Exit
+from replay.lingering import describe_left
 from replay.scribe import Scribe
 from tracekit.assembly import build
 from tracekit.events import FACT, Blob, Fact
@@ -38,9 +39,11 @@ class SessionResult:
     """Whether it was ended because the user wanted no more."""
 
     @property
-    def left(self) -> tuple[str, ...]:
-        """What the planner had begun that was still under way when it ended."""
-        return tuple(map(str, (self.exit.result or {}).get("left", ())))
+    def unfinished(self) -> str | None:
+        """What the planner had begun that was still under way when it ended, or not sent in."""
+        told = self.exit.result or {}
+        left = [describe_left(told["left"])] if "left" in told else []
+        return "; ".join([*left, *told.get("unsent", ())]) or None
 
     @cached_property
     def trajectory(self) -> Trajectory | None:

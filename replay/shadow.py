@@ -18,7 +18,6 @@ from replay.aimed import check_live, check_names, known_tools
 from replay.answering import PromptAnswer, Stopped, Turn
 from replay.doing import Doing, Judgement
 from replay.isolation import Exit, InProcess, Isolate, Level, Limits, Wall
-from replay.lingering import describe_left
 from replay.matching import Answer, AskedCall, AskedPrompt, Policies, refusal
 from replay.matching.question import nature_of
 from replay.matching.unmatched import ERROR_TYPE
@@ -233,7 +232,7 @@ class _Shadow:
         if error and error["type"] == NotRecorded.__name__:
             failed = f"{failed}; --simulate or --live lets it go on"
         ended = done.exit.detail if done.exit.kind != "done" else None
-        ended = ended or (describe_left(done.left) if done.left else None)
+        ended = ended or done.unfinished
         return ShadowResult(
             run_id=scribe.run_id,
             planner=self._name,

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from replay.isolation import OUTSIDE
-from replay.lingering import describe_left
 from replay.result import PROMPT_CHANGED, Finding, LockedDecision, Verdict
 from replay.session import Answered, SessionResult
 from tracekit.errors import NotRecorded
@@ -113,7 +112,7 @@ def _unsettled(session: SessionResult) -> str | None:
     """Say why the planner's end is none: it was brought about, or something went on."""
     if session.exit.kind in OUTSIDE:
         return f"the planner did not come to an end: {session.exit.detail}"
-    return describe_left(session.left) if session.left else None
+    return session.unfinished
 
 
 def judge(

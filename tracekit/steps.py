@@ -56,6 +56,8 @@ _SENT_OTHERWISE = "something else was sent in"
 _SENT_UNKNOWN = "the record does not hold what was sent"
 _Sent = tuple[int, Encoded, str | None]
 """What was sent in, behind how many items; of an error its class."""
+_LOST = Encoded({"$unreplayable": {"type": "lost"}}, replayable=False)
+"""Stands for what was sent in and could not be taken."""
 MAX_ITEMS = 100_000
 """Items of a generator that are kept; a stream without end must not fill the agent's memory."""
 
@@ -130,8 +132,18 @@ class Step:
 
     def sent(self, value: object) -> None:
         """Keep what the reader of a generator sent or threw in, as it is now."""
-        if self._yielded <= MAX_ITEMS:
+        if self._yielded > MAX_ITEMS:
+            return
+        try:
             self._sent.append(self._as_sent(self._yielded, value))
+        except Exception as error:
+            if self.recorder.strict:
+                raise
+            self.recorder.note_fault(error, self.operation)
+            thrown = None
+            with Suppressed(Exception):  # hostile even to be named
+                thrown = _thrown(value)
+            self._sent.append((self._yielded, _LOST, thrown))
 
     def compare_sent(self, recorded: object, position: int, value: object) -> None:
         """End the replay where behind item ``position`` something else was sent; None is nothing.
@@ -143,8 +155,9 @@ class Step:
             NotRecorded: what was sent is not what the record of the stream holds.
         """
         known: Sequence[Entry] = getattr(recorded, "sent", ())
+        unsent: dict[int, Entry] = getattr(recorded, "unsent", {})
         leaves = isinstance(value, GeneratorExit)
-        kept = next((entry for entry in known if entry["behind"] == position), None)
+        kept = unsent.get(position)
         asked = None
         if not (value is None or leaves):
             (asked,) = self._entries([self._as_sent(position, value)])
@@ -153,15 +166,15 @@ class Step:
         else:
             equal = are_equal(kept, asked)
         if equal:
-            if kept is not None:
-                recorded.unsent.remove(kept)  # type: ignore[attr-defined]  # of a stream
+            unsent.pop(position, None)
             return
         said = _SENT_OTHERWISE if known else _SENT_UNKNOWN
         where = f"{self.operation.actor}: behind item {position}"
         reason = f"{where} {said}: recorded {told(kept)}, asked {told(asked)}"
         if leaves:  # it may be a finaliser that closes it: the replay ends at the next question
-            with Suppressed(Exception):
-                guard.read_on(reason)
+            if self.recorder is configuration.recorder():  # else that of an earlier replay
+                with Suppressed(Exception):
+                    guard.read_on(reason)
             return
         # The text of an error may hold what is made anew each time.
         name = _thrown(value)

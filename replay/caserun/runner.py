@@ -21,7 +21,6 @@ from replay.caserun.hidden import hidden_by_redaction, of_another_key
 from replay.caserun.invariants import ask_invariants
 from replay.declared import Declared
 from replay.isolation import OUTSIDE, Exit
-from replay.lingering import describe_left
 from replay.models import LiveModel, Model
 from replay.oracles import OracleFinding, Outcome, evaluate, unevaluated
 from replay.oracles.outcome import Raised
@@ -339,7 +338,7 @@ def _ending(done: SessionResult) -> tuple[Raised | None, bool, str | None]:
         return Raised(done.exit.kind, done.exit.detail), False, None
     error = (done.exit.result or {}).get("error")
     if not error:
-        return None, False, describe_left(done.left) if done.left else None
+        return None, False, done.unfinished
     if error["own"] or error["type"] == NOT_REPLAYABLE:
         return None, False, "; ".join(map(str.strip, error["message"].splitlines()))
     if error["type"] == NOT_RECORDED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ import tracekit
 from replay import diff_runs, replay_run
 from replay.diff.content import identical
 from tracekit.assembly import trajectory_digest
+from tracekit.canonical import Stream
 from tracekit.store import open_store
 
 Agent = Callable[[str], Coroutine[None, None, object]]
@@ -236,3 +237,157 @@ def test_a_reader_that_never_sends_what_was_recorded_is_told_at_the_end(
     assert found.verdict.kind == "inconclusive"
     assert "behind item 1" in found.verdict.reasons[0]
     assert "recorded 10" in found.verdict.reasons[0]
+    assert "still under way" not in found.verdict.reasons[0]
+
+
+@tracekit.tool(effect="write")
+def transfer(account: str) -> Generator[str]:
+    """Pay in three steps, undone by an error that is thrown in; it fails by itself in the end."""
+    done = 0
+    for done in range(3):
+        try:
+            yield f"step {done}"
+        except KeyError as error:
+            yield f"undone {done}"
+            raise error from None
+    raise ValueError("x")
+
+
+@tracekit.tool(effect="write")
+async def atransfer(account: str) -> AsyncGenerator[str]:
+    """Pay in three steps, undone by an error that is thrown in; it fails by itself in the end."""
+    for done in range(3):
+        try:
+            yield f"step {done}"
+        except KeyError as error:
+            yield f"undone {done}"
+            raise error from None
+    raise ValueError("x")
+
+
+def _throwing(steps: int, error: Exception | None) -> Agent:
+    @tracekit.agent
+    async def agent(word: str) -> list[str]:
+        paying = transfer("bob")
+        said = [next(paying) for _ in range(steps)]
+        try:
+            if error is not None:
+                said.append(paying.throw(error))
+            said += paying
+        except (ValueError, KeyError) as met:
+            said.append(repr(met))
+        return said
+
+    return agent
+
+
+def _athrowing(steps: int, error: Exception | None) -> Agent:
+    @tracekit.agent
+    async def agent(word: str) -> list[str]:
+        paying = atransfer("bob")
+        said = [await anext(paying) for _ in range(steps)]
+        try:
+            if error is not None:
+                said.append(await paying.athrow(error))
+            said += [one async for one in paying]
+        except (ValueError, KeyError) as met:
+            said.append(repr(met))
+        return said
+
+    return agent
+
+
+@pytest.mark.parametrize("made", [_throwing, _athrowing])
+@pytest.mark.parametrize(
+    ("recorded", "asked", "verdict"),
+    [
+        ((2, ValueError("x")), (2, ValueError("x")), "pass"),
+        ((2, KeyError("x")), (2, KeyError("x")), "pass"),
+        ((2, ValueError("x")), (1, ValueError("x")), "fail"),
+        ((2, KeyError("x")), (1, KeyError("x")), "fail"),
+        ((2, ValueError("x")), (2, None), "fail"),
+        ((3, None), (3, None), "pass"),
+        ((3, None), (1, ValueError("x")), "inconclusive"),
+    ],
+    ids=["through", "raised again", "early", "again early", "not thrown", "itself", "itself early"],
+)
+def test_an_error_thrown_in_is_what_was_sent_and_then_what_comes_out(
+    made: Callable[..., Agent],
+    recorded: tuple[object, ...],
+    asked: tuple[object, ...],
+    verdict: str,
+    tmp_path: Path,
+) -> None:
+    store = _recorded(made(*recorded), tmp_path)
+
+    found = replay_run("seen", planner=made(*asked), store=store)
+
+    assert found.verdict.kind == verdict, found.verdict.reasons
+
+
+def test_an_error_in_the_body_of_a_context_that_a_tool_opens_replays(tmp_path: Path) -> None:
+    @contextmanager
+    @tracekit.tool(effect="write")
+    def transaction(account: str) -> Generator[str]:
+        yield "open"
+
+    @tracekit.agent
+    async def agent(word: str) -> str:
+        try:
+            with transaction("bob"):
+                raise ValueError("x")
+        except ValueError:
+            return "rolled back"
+
+    store = _recorded(agent, tmp_path)
+
+    assert replay_run("seen", planner=agent, store=store).verdict.kind == "pass"
+
+
+def test_what_cannot_be_taken_as_it_is_sent_never_reaches_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(value: object) -> None:
+        raise OSError("cannot be taken")
+
+    agent = _sync(10)
+    with monkeypatch.context() as patch:
+        patch.setattr("tracekit.steps.encode_sent", broken)
+        store = _recorded(agent, tmp_path)
+
+    found = replay_run("seen", planner=agent, store=store)
+
+    assert found.verdict.kind == "inconclusive"
+    assert "behind item 1" in found.verdict.reasons[0]
+
+
+def test_what_a_reader_has_not_sent_is_found_by_its_place() -> None:
+    entries = [{"behind": place, "value": place} for place in (1, 2, 5)]
+
+    assert Stream(["a"] * 5, "over", entries).unsent == {e["behind"]: e for e in entries}
+
+
+def test_a_reader_left_over_from_one_replay_does_not_end_the_next(tmp_path: Path) -> None:
+    kept: list[Generator[str, int | None, None]] = []
+
+    @tracekit.agent
+    async def keeping(word: str) -> str:
+        paying = session("bob")
+        next(paying)
+        if not kept:
+            paying.send(10)
+        kept.append(paying)
+        return "done"
+
+    store = _recorded(keeping, tmp_path)
+    assert replay_run("seen", planner=keeping, store=store).verdict.kind == "inconclusive"
+    tracekit.configure(store=store)
+    with tracekit.run(run_id="next"):
+        asyncio.run(_quietly()("x"))
+
+    @tracekit.agent
+    async def agent(word: str) -> object:
+        kept.pop().close()
+        return await _quietly()(word)
+
+    assert "behind item" not in str(replay_run("next", planner=agent, store=store).verdict)

@@ -58,8 +58,8 @@ class Stream(list[Any]):
         self.end = end
         self.sent = tuple(sent)
         """What its reader sent or threw in, each behind the items before it; see ``sent``."""
-        self.unsent = [*self.sent]
-        """What a reader of these items has not sent yet."""
+        self.unsent = {entry["behind"]: entry for entry in self.sent}
+        """What a reader of these items has not sent yet, by how many items come before."""
         self.read_on: Callable[[], NoReturn] = _nothing_more
         """What happens to a reader who goes on where the recorded one went away."""
         self.withheld: Callable[[], Awaitable[NoReturn]] | None = None
