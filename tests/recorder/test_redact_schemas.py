@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tracekit.redact import Redactor, Rules, UnkeyedTagger, scan
+from tracekit.redact.references import References, Spot, definitions
 
 SECRET = "hunter2-Xyzzy-99"
 DEFINED = {"enum": [SECRET], "title": "Pw", "type": "string"}
@@ -140,3 +142,26 @@ def test_what_only_describes_a_secret_stays(schema: Any) -> None:
 def test_a_reference_to_a_number_of_thousands_of_digits_leads_nowhere() -> None:
     value = [{"password": {"type": "string", "$ref": "#/" + "9" * 5000}, "user": "order-99"}]
     assert redacted(value) == value
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [("x{}#pw", {"$anchor": "pw"}), ("{}/pw", {"$id": "pw"}), ("{}/pw#/a", {"id": "pw", "a": ""})],
+)
+def test_what_many_have_and_many_refer_to_is_found_once(
+    said: str, named: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = 40
+    yielded: list[Spot] = []
+    of = References.of
+
+    def counted(self: References, *asked: Any) -> Iterator[Spot]:
+        for spot in of(self, *asked):
+            yielded.append(spot)
+            yield spot
+
+    monkeypatch.setattr(References, "of", counted)
+    under = [({"$ref": said.format(n)}, n > many // 2) for n in range(many)]
+    found = definitions([dict(named) for _ in range(many)] + [one for one, _ in under], under)
+    assert len(found) == len(yielded) == many
+    assert all(found.values())

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Slot = tuple[int, str | int]
 """A place in a document: the id of the object or list around it, and its key or number there."""
+Name = tuple[str, str]
+"""An address or anchor, and the pointer to a place in what is known by it."""
 
 _NAMING = ("$id", "id", "$anchor", "$dynamicAnchor")
 _LONGEST_INDEX = 20
@@ -73,10 +75,11 @@ def definitions(document: JsonValue, under: Iterable[tuple[JsonValue, bool]]) ->
     if not waiting:
         return found
     references = References(document)
+    told: set[Name] = set()
     for first, whole in waiting:
         pending = [first]
         while pending:
-            for spot in references.of(pending.pop()):
+            for spot in references.of(pending.pop(), told):
                 if spot.slot not in found:
                     found[spot.slot] = whole
                     pending += referring(spot.said)
@@ -110,25 +113,29 @@ class References:
             items = said.items() if isinstance(said, dict) else enumerate(said)
             pending += [Spot(said, key, item) for key, item in items]
 
-    def of(self, holder: dict[str, Any]) -> Iterator[Spot]:
-        """Yield what an object of the document refers to."""
+    def of(self, holder: dict[str, Any], told: set[Name] | None = None) -> Iterator[Spot]:
+        """Yield what an object of the document refers to.
+
+        Args:
+            holder: The object.
+            told: The names that were referred to before, to which this one's are added. What has
+                one of them is not yielded again: it is the same, and may be everywhere.
+        """
+        told = set() if told is None else told
         for word in REFERRING:
             if isinstance(text := holder.get(word), str):
-                yield from self._meant(holder, text)
+                base, _, fragment = text.partition("#")
+                yield from self._around(holder, base, unquote(fragment))
+                name = _name(base, unquote(fragment))
+                if name is not None and name not in told:
+                    told.add(name)
+                    yield from _at_each(self._named.get(name[0], ()), name[1])
 
-    def _meant(self, holder: dict[str, Any], text: str) -> Iterator[Spot]:
-        base, _, fragment = text.partition("#")
-        fragment = unquote(fragment)
-        named = self._named.get(_last(base), []) if base else []
+    def _around(self, holder: dict[str, Any], base: str, fragment: str) -> Iterator[Spot]:
+        """Yield what is meant in all that encloses the object."""
         if fragment.startswith("/"):
-            for root in (*self._enclosing(holder), *named):
-                if (spot := _at(root, parts(fragment))) is not None:
-                    yield spot
-        elif fragment:
-            yield from self._named.get(fragment, ())
-        elif base:
-            yield from named
-        else:
+            yield from _at_each(self._enclosing(holder), fragment)
+        elif not (base or fragment):
             schemas = [one for one in self._enclosing(holder) if describes(one.said)]
             yield from schemas[-1:]
 
@@ -147,6 +154,20 @@ class References:
 def _last(name: str) -> str:
     """Return by what an address or anchor is known: its last part."""
     return name.rstrip("#/").rpartition("/")[2].rpartition("#")[2]
+
+
+def _name(base: str, fragment: str) -> Name | None:
+    """Return what is meant wherever the reference stands."""
+    if fragment and not fragment.startswith("/"):
+        return fragment, ""
+    return (_last(base), fragment) if base else None
+
+
+def _at_each(roots: Iterable[Spot], fragment: str) -> Iterator[Spot]:
+    steps = parts(fragment)
+    for root in roots:
+        if (spot := _at(root, steps)) is not None:
+            yield spot
 
 
 def _at(root: Spot, steps: tuple[str, ...]) -> Spot | None:
