@@ -9,13 +9,15 @@ nor wrong. A placeholder that stands in the record tells itself: it is of the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from replay.case import AnswerRule, ArgumentRule, CallPattern, Expected
 from replay.case.remembering import RememberingTagger, placeholders_in
 from replay.case.retaken import with_values
 from replay.case.today import as_of_today, left_by_redaction, named_values
+from replay.matching.respelling import in_recorded_words
 from replay.metrics.gold import Gold, gold_of_case
 from tracekit.canonical import JsonValue, json_text
 from tracekit.errors import PointerNotFound
@@ -67,7 +69,7 @@ def as_shown(run: Trajectory, gold: Gold | None) -> Shown:
     if case.source is not None and case.source.redaction_key is not None:
         keys.add(case.source.redaction_key)
     sure = _Sure(
-        shown,
+        (shown, shown if gold.record is None else in_recorded_words(shown, gold.record)),
         known=len(keys) == 1 and None not in keys,
         stood=recorded if tagger.key_id is not None else set(),
     )
@@ -91,8 +93,8 @@ def why_hidden(names: Iterable[str]) -> str:
 class _Sure:
     """Takes out of what is expected what nobody can judge, and keeps in mind where."""
 
-    def __init__(self, run: Trajectory, *, known: bool, stood: set[str]) -> None:
-        self._run = run
+    def __init__(self, wordings: Sequence[Trajectory], *, known: bool, stood: set[str]) -> None:
+        self._wordings = wordings
         self._known = known
         self._stood = stood
         self.hidden: set[str] = set()
@@ -137,13 +139,12 @@ class _Sure:
             return False
         if rule.json_schema is None or not _asks_more(rule.json_schema):
             return True
-        seen = [
-            _at(call.arguments, rule.pointer) for call in self._run.calls if call.tool == rule.tool
-        ]
+        calls = chain.from_iterable(run.calls for run in self._wordings)
+        seen = [_at(call.arguments, rule.pointer) for call in calls if call.tool == rule.tool]
         return not any(map(_is_redacted, seen)) or self._hide("arguments")
 
     def _answer(self, rule: AnswerRule, left: AnswerRule) -> AnswerRule:
-        given = self._run.answer.value
+        given = self._wordings[0].answer.value
         asked = {
             name: tuple(one for one in getattr(rule, name) if self._sure("answer", one))
             for name in ("contains", "excludes")

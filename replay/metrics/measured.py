@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,6 +13,8 @@ from replay.metrics.model import MeasuredRun
 from replay.metrics.pairing import PairedCall, pair_calls
 from replay.oracles import OracleFinding, Outcome, evaluate
 from replay.oracles.judging import usage
+from tracekit.errors import PointerNotFound
+from tracekit.jsontree import get
 from tracekit.quantities import is_amount
 from tracekit.trajectory import Trajectory
 
@@ -68,8 +71,8 @@ class Measured:
     def findings(self) -> tuple[OracleFinding, ...] | None:
         """What the oracles of the case find; None without a case.
 
-        Who writes a case may mean the words of its run or those that they were mapped to: what is
-        forbidden is so in either, what is required may be in either.
+        Who writes a case may mean the words of its run or those that they were mapped to: what was
+        done wrong is so in either, what is missing may be there in either.
         """
         if self.gold_case is None:
             return None
@@ -78,9 +81,10 @@ class Measured:
         if self.in_words is self.run:
             return own
         mapped = evaluate(expected, budgets, replace(self.outcome, trajectory=self.in_words))
-        in_both = {one.signature for one in own} & {one.signature for one in mapped}
-        every = (*own, *(one for one in mapped if one not in own))
-        return tuple(o for o in every if o.oracle == "forbidden_tools" or o.signature in in_both)
+        return (
+            *(one for one in own if _counts(one, mapped, self.in_words)),
+            *(one for one in mapped if one not in own and _counts(one, own, self.run)),
+        )
 
     @cached_property
     def unbounded(self) -> tuple[str, ...]:
@@ -104,6 +108,30 @@ class Measured:
             return False
         unknown = found or self.gold_case.expected.invariants or self.unbounded or self.hidden
         return None if unknown else True
+
+
+def _counts(one: OracleFinding, others: Iterable[OracleFinding], other: Trajectory) -> bool:
+    """Whether a finding in one wording speaks against the run, given those in the other.
+
+    A wrong argument is none where the same call has a right one in the other wording: one at the
+    same place, of a tool of the same name, since else no rule has looked at it.
+    """
+    if one.undecided or one.oracle == "forbidden_tools":
+        return True
+    if any(_fault(one) == _fault(found) for found in others):
+        return True
+    if one.event_id is None or one.oracle != "arguments":
+        return one.event_id is not None
+    call = next(call for call in other.calls if call.event_id == one.event_id)
+    try:
+        get(call.arguments, one.pointer or "")
+    except PointerNotFound:
+        return True
+    return call.tool != one.tool
+
+
+def _fault(one: OracleFinding) -> tuple[str | None, ...]:
+    return one.oracle, one.tool, one.pointer, one.event_id
 
 
 def _known(amount: float | None, of: int) -> float | None:
