@@ -7,7 +7,7 @@ one of a payment that only should have had another key; else a tool may declare 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from replay.case import Fixture
 from replay.case.expected import CallPattern, patterns
@@ -16,7 +16,7 @@ from replay.caserun import CaseResult
 from replay.distill.beside import Grant, Grants
 from replay.distill.draft import Draft, draft_of
 from replay.distill.judge import Target, errors_of, offending_call, seen_before, shown_to
-from replay.distill.provenance import flow_into
+from replay.distill.provenance import Shown
 from replay.distill.sampling import sample_of
 from replay.distill.sightings import Choice, calls_of
 from replay.oracles import OracleFinding
@@ -114,11 +114,11 @@ def done_rightly(
     names = {fixture.id for fixture in ours if not _barred(fixture, barred)}
     names = {*names, *_again(start, choice, full, found)} - {*seen_before(full, found)}
     beside = [_of_run(f, start) for f in start.case.observations if f.id in names]
-    shown = shown_to(full)
     about = [] if start.case.script else [*ours, *(one.fixture for one in granted)]
-    needed = [value for f in about if f.tool == tool for value in _needs(f, start, shown)]
+    needs = _Needs(start, shown_to(full))
+    needed = [value for f in about if f.tool == tool for value in needs.of(f)]
     less = start.but(observations=tuple(f for f in start.case.observations if f.id not in names))
-    grants = [replace(g, needs=_needs(g.fixture, start, shown)) for g in (*beside, *granted)]
+    grants = [replace(g, needs=needs.of(g.fixture)) for g in (*beside, *granted)]
     return less, _possible(target, tuple(grants), needed, full)
 
 
@@ -139,10 +139,20 @@ def _of_run(fixture: Fixture, start: Draft) -> Grant:
     return Grant(fixture.model_copy(update={"delay_ms": 0}), number, origin)
 
 
-def _needs(fixture: Fixture, start: Draft, shown: str) -> tuple[str, ...]:
-    """The values of the call that an observation answers, of which the planner was shown."""
-    flow = flow_into(fixture.tool, fixture.arguments or {}, start)
-    return tuple(value for value in flow.values if value in shown)
+@dataclass
+class _Needs:
+    """Tells of which values of a call a planner must be shown."""
+
+    start: Draft
+    shown: str
+    _by_tool: dict[str, Shown] = field(default_factory=dict)
+
+    def of(self, fixture: Fixture) -> tuple[str, ...]:
+        """The values of the call that an observation answers, of which the planner was shown."""
+        if fixture.tool not in self._by_tool:
+            self._by_tool[fixture.tool] = Shown(self.start, fixture.tool)
+        flow = self._by_tool[fixture.tool].flow_into(fixture.arguments or {})
+        return tuple(value for value in flow.values if value in self.shown)
 
 
 def hint_of_fixed(seen: CaseResult) -> str:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from replay.case.schema import same
 from replay.distill import pieces, trees
 from replay.distill.details import Offers
-from replay.distill.draft import Draft, Place
+from replay.distill.draft import Draft, Place, Slot
 from replay.distill.layers import Needles, Observations, Steps, Subtrees, Texts
 from tracekit import jsontree
 from tracekit.canonical import JsonValue, json_text
@@ -27,6 +28,8 @@ _SHORTEST_WORD = 4
 """Signs that a value must have that is a word, to be looked for in a text."""
 _TELLING = re.compile(r"[0-9@_]|\w[/:]+\w")
 """What ids, numbers and addresses have and words have not."""
+_ANSWERS = ("observation", "error")
+"""Places of what calls came back with."""
 _AROUND = ".,;:!?'\"`()[]{}<>"
 """What stands around a word of a text."""
 
@@ -69,62 +72,87 @@ class Flow:
 
 def flow_into(tool: str, arguments: JsonValue, draft: Draft) -> Flow:
     """Find what flowed from what ``draft`` shows into a call with these arguments."""
-    shown = {
-        slot.place: json_text(slot.value)
-        for slot in draft.slots()
-        if slot.place[0] != "script" and not _answers(draft, slot.place, tool)
-    }
-    said = [json_text(message.content) for message in draft.case.history]
-    values = _values(draft, tool)
-    pinned: dict[str, JsonValue] = {}
-    parts: dict[str, tuple[str, ...]] = {}
-    needles: list[str] = []
-    carriers: set[str] = set()
-    for pointer, value in jsontree.walk(arguments):
-        whole = _needle(value)
-        if whole and any(whole in text for text in (*shown.values(), *said)):
-            pinned[pointer] = value
-            flowed = [whole]
-        elif isinstance(value, str) and (some := tuple(_parts(value, values, shown, said))):
-            parts[pointer] = some
-            flowed = [needle for part in some if (needle := _needle(part))]
-        else:
-            continue
-        for needle in flowed:
-            places = [place for place, text in shown.items() if needle in text]
-            named = [name for kind, name in places if kind in ("observation", "error")]
-            if named and not any(kind == "input" for kind, _ in places):
-                needles.append(needle)
-                # A word may stand there by chance.
-                carriers |= set(named) if pointer in pinned or _TELLING.search(needle) else set()
-    flowing = tuple(dict.fromkeys(needles)) or _words(tool, draft)
-    return Flow(tool, pinned, parts, flowing, frozenset(carriers))
+    return Shown(draft, tool).flow_into(arguments)
 
 
-def _values(draft: Draft, tool: str) -> set[str]:
-    """The texts that are values of observations, and no others' parts."""
-    return {
-        leaf.strip()
-        for slot in draft.slots()
-        if slot.place[0] == "observation" and not _answers(draft, slot.place, tool)
-        for _, leaf in jsontree.walk(slot.value)
-        if isinstance(leaf, str) and len(leaf.strip()) >= _SHORTEST_WORD
-    }
+@dataclass(frozen=True)
+class Shown:
+    """What a draft shows to who calls one tool: read once, for however many calls."""
 
+    draft: Draft
+    tool: str
 
-def _parts(
-    text: str, values: Collection[str], shown: Mapping[Place, str], said: Sequence[str]
-) -> Iterator[str]:
-    """Yield what of a text was shown before: whole values, and words that are no words of prose."""
-    found = {value for value in values if value in text and _stands_in(value, text)}
-    words = {word.strip(_AROUND) for word in text.split()}
-    for word in words:
-        needle = _needle(word)
-        if needle is None or not _TELLING.search(word) or any(word in value for value in found):
-            continue
-        if any(_stands_in(needle, seen) for seen in (*shown.values(), *said)):
-            found.add(word)
-    yield from sorted(found, key=text.index)
+    def flow_into(self, arguments: JsonValue) -> Flow:
+        """Find what of it flowed into a call with these arguments."""
+        pinned: dict[str, JsonValue] = {}
+        parts: dict[str, tuple[str, ...]] = {}
+        needles: list[str] = []
+        carriers: set[str] = set()
+        for pointer, value in jsontree.walk(arguments):
+            whole = _needle(value)
+            if whole and any(whole in text for text in (*self._texts.values(), *self._said)):
+                pinned[pointer] = value
+                flowed = [whole]
+            elif isinstance(value, str) and (some := tuple(self._parts(value))):
+                parts[pointer] = some
+                flowed = [needle for part in some if (needle := _needle(part))]
+            else:
+                continue
+            for needle in flowed:
+                places = [place for place, text in self._texts.items() if needle in text]
+                named = [name for kind, name in places if kind in _ANSWERS]
+                if named and not any(kind == "input" for kind, _ in places):
+                    needles.append(needle)
+                    # A word may stand there by chance.
+                    telling = pointer in pinned or _TELLING.search(needle)
+                    carriers |= set(named) if telling else set()
+        flowing = tuple(dict.fromkeys(needles)) or self._words
+        return Flow(self.tool, pinned, parts, flowing, frozenset(carriers))
+
+    @cached_property
+    def _slots(self) -> tuple[Slot, ...]:
+        """All but what calls of the tool itself came back with."""
+        own = {one.id for one in self.draft.case.observations if one.tool == self.tool}
+        return tuple(
+            slot
+            for slot in self.draft.slots()
+            if slot.place[0] not in _ANSWERS or slot.place[1] not in own
+        )
+
+    @cached_property
+    def _texts(self) -> Mapping[Place, str]:
+        return {s.place: json_text(s.value) for s in self._slots if s.place[0] != "script"}
+
+    @cached_property
+    def _said(self) -> tuple[str, ...]:
+        return tuple(json_text(message.content) for message in self.draft.case.history)
+
+    @cached_property
+    def _values(self) -> frozenset[str]:
+        """The texts that are values of observations, and no others' parts."""
+        return frozenset(
+            leaf.strip()
+            for slot in self._slots
+            if slot.place[0] == "observation"
+            for _, leaf in jsontree.walk(slot.value)
+            if isinstance(leaf, str) and len(leaf.strip()) >= _SHORTEST_WORD
+        )
+
+    @cached_property
+    def _words(self) -> Needles:
+        return _words(self.tool, self.draft)
+
+    def _parts(self, text: str) -> Iterator[str]:
+        """Yield what of a text was shown: whole values, and words that are no words of prose."""
+        found = {value for value in self._values if value in text and _stands_in(value, text)}
+        words = {word.strip(_AROUND) for word in text.split()}
+        for word in words:
+            needle = _needle(word)
+            if needle is None or not _TELLING.search(word) or any(word in one for one in found):
+                continue
+            if any(_stands_in(needle, seen) for seen in (*self._texts.values(), *self._said)):
+                found.add(word)
+        yield from sorted(found, key=text.index)
 
 
 def _stands_in(part: str, text: str) -> bool:
@@ -157,7 +185,7 @@ def _carrying(draft: Draft, needles: Needles) -> set[str]:
     return {
         slot.place[1]
         for slot in draft.slots()
-        if slot.place[0] in ("observation", "error") and trees.holds_one_of(slot.value, needles)
+        if slot.place[0] in _ANSWERS and trees.holds_one_of(slot.value, needles)
     }
 
 
@@ -202,8 +230,3 @@ def _words(tool: str, draft: Draft) -> Needles:
 
 def _users(draft: Draft) -> Iterator[JsonValue]:
     yield from (said.content for said in draft.case.history if said.role == "user")
-
-
-def _answers(draft: Draft, place: tuple[str, str], tool: str) -> bool:
-    """Whether the value is what the call itself came back with."""
-    return place[0] in ("observation", "error") and draft.fixture(place[1]).tool == tool

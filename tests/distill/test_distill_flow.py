@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from replay.distill import Wish
-from replay.distill.draft import draft_of
-from replay.distill.provenance import flow_into
+from replay.distill.draft import Draft, Slot, draft_of
+from replay.distill.provenance import Shown, flow_into
 from tests.distill.distill_kit import Planner, distilled
 from tests.replay.tape_kit import call, contract, record
 from tracekit.canonical import JsonValue
@@ -79,3 +80,21 @@ def test_a_part_is_a_whole_word_and_the_longest_one() -> None:
 def test_a_call_about_a_longer_id_is_another_call(text: str, same: bool) -> None:
     flow = flow_into("mail.send", {"text": "It is INC-552."}, draft_of(incident(), kind="decide"))
     assert flow.is_in({"text": text}) is same
+
+
+def test_what_is_shown_is_read_once_for_all_calls_of_a_tool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draft = draft_of(incident(), kind="decide")
+    read: list[Draft] = []
+    slots = Draft.slots
+
+    def counted(self: Draft) -> Iterator[Slot]:
+        read.append(self)
+        return slots(self)
+
+    monkeypatch.setattr(Draft, "slots", counted)
+    shown = Shown(draft, "mail.send")
+    flows = [shown.flow_into({"text": f"tok_x{n} of {n}."}).parts for n in range(5)]
+    assert flows == [*({"/text": (f"tok_x{n}",)} for n in range(4)), {}]
+    assert len(read) == 1
