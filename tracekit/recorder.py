@@ -52,6 +52,10 @@ _SAID_BY_USERS = frozenset(
 )  # fmt: skip
 """Columns whose text comes from outside, so that it is redacted like any value."""
 
+_NOT_BEGUN = "its begin could not be recorded"
+_NOT_KEPT = "its arguments could not be recorded"
+_TOO_LARGE = "its arguments are larger than a file may be here"
+
 Append = Callable[[bytes, int, Sequence[Blob]], None]
 _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
@@ -148,11 +152,11 @@ class Recorder:
             self._without_span(error)
             return otel.NO_SPAN
 
-    def begin(self, operation: Operation, fact: type[Fact], **fields: Any) -> bool:
+    def begin(self, operation: Operation, fact: type[Fact], **fields: Any) -> str | None:
         """Write that ``operation`` began. ``argument``, if given, is a Python value.
 
         Returns:
-            Whether that stands there, with as much of its argument as was to be kept.
+            Why that does not stand there with as much of its argument as was to be kept, if so.
         """
         return self._guarded(self._write_operation, operation, fact, "argument", fields)
 
@@ -194,7 +198,7 @@ class Recorder:
 
     def _write_operation(
         self, operation: Operation, fact: type[Fact], side: str, fields: dict[str, Any]
-    ) -> bool:
+    ) -> str | None:
         kept = None
         if side in fields:
             kept = self._keep_or_count(operation, fields, side, is_prompt=fact is LlmCallBegun)
@@ -214,7 +218,9 @@ class Recorder:
             self.keeper.written(kept, operation.run)
         if operation.span is not otel.NO_SPAN:
             operation.span.tell(made, kept)
-        return whole
+        if kept is None and side in fields:
+            return _NOT_KEPT
+        return None if whole else _TOO_LARGE
 
     def _keep_or_count(
         self,
@@ -342,7 +348,9 @@ class Recorder:
                 with self._lock:
                     self.lost, self._outage = self.lost + count, outage
 
-    def _guarded(self, write: Callable[..., bool], operation: Operation, *rest: Any) -> bool:
+    def _guarded(
+        self, write: Callable[..., str | None], operation: Operation, *rest: Any
+    ) -> str | None:
         """Call ``write``; a fault of ours is counted, never raised into agent code."""
         try:
             return write(operation, *rest)
@@ -350,7 +358,7 @@ class Recorder:
             if self.strict:
                 raise
             self.note_fault(error, operation)
-            return False
+            return _NOT_BEGUN
 
     def note_fault(self, error: Exception, operation: Operation | None = None) -> None:
         """Count an event that could not be recorded, and say so in the log once an outage."""

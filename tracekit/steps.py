@@ -431,8 +431,8 @@ def _begin(
     recorder, operation = step.recorder, step.operation
     begun = FACTS[operation.kind][0]
     try:
-        whole = recorder.begin(operation, begun, **fields)
-        step.outcome = _outcome(recorder, operation, contract, given, stream=stream, whole=whole)
+        fault = recorder.begin(operation, begun, **fields)
+        step.outcome = _outcome(recorder, operation, contract, given, stream=stream, fault=fault)
         return step
     except BaseException as error:  # a signal handler's: the body is not entered
         if not recorder.strict:
@@ -449,9 +449,9 @@ def _outcome(
     given: dict[str, object],
     *,
     stream: bool,
-    whole: bool,
+    fault: str | None,
 ) -> guard.Outcome:
-    """What becomes of a call whose begin stands there, whole or not."""
+    """What becomes of a call whose begin stands there, or does not as a whole, and why."""
     if operation.kind in _GUARDED and guard.installed():
         return guard.decide(guard.Question(operation, contract, given, stream))
     refused = contract is not None and contract.writes and configuration.refuses_writes()
@@ -459,8 +459,8 @@ def _outcome(
         return guard.EXECUTE
     if recorder.lost or not stands(recorder.sink):
         return _refused(contract, "nothing can be recorded just now")
-    if not whole:
-        return _refused(contract, "its arguments are larger than a file may be here")
+    if fault is not None:
+        return _refused(contract, fault)
     return guard.EXECUTE
 
 

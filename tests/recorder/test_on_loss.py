@@ -16,6 +16,7 @@ from tracekit.cli import main
 from tracekit.errors import CallRefused, RedactionKeyError, UsageError
 from tracekit.events import Blob
 from tracekit.journal import Journal
+from tracekit.keeping import Keeper, Kept
 from tracekit.store import open_store
 
 done: list[str] = []
@@ -154,6 +155,26 @@ def test_a_write_is_refused_whose_begin_is_deleted_before_its_body_runs(
                 pay("bob")
         pay("cem")
     assert done == ["ann", "cem"]
+
+
+def test_a_write_is_refused_by_name_whose_arguments_could_not_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> Kept:
+        raise ValueError("ann")
+
+    tracekit.configure(store=tmp_path / "s", on_loss="refuse_writes")
+    with tracekit.run(run_id="r"):
+        with monkeypatch.context() as patched:
+            patched.setattr(Keeper, "keep", broken)
+            with pytest.raises(CallRefused, match="its arguments could not be recorded"):
+                pay("ann")
+        assert pay("bob") == "paid"
+    assert done == ["bob"]
+    rows = open_store(tmp_path / "s").events("r")
+    call, _ = [row for row in rows if row.event_type == "tool_call"]
+    assert (call.actor, call.argument_state) == ("pay", "truncated")
+    assert (call.policy_decision, call.policy_id) == ("deny", "on_loss='refuse_writes'")
 
 
 def test_by_default_writes_are_made_and_what_is_lost_is_counted(tmp_path: Path) -> None:
