@@ -19,6 +19,7 @@ from tracekit.decisions import Grouping, number, plain_name, reply_message, with
 from tracekit.events import Event
 from tracekit.order import in_order
 from tracekit.origin import MADE_BY, Origin
+from tracekit.rows import root_of
 from tracekit.sent import without_types
 from tracekit.trajectory import (
     BODY_CHANGED,
@@ -47,7 +48,7 @@ def build(events: Sequence[Event], load: LoadBlob) -> Trajectory:
     """
     rows = _own_tree(in_order(events))
     reader = _Reader(load, {row.span_id: row for row in rows if row.span_id})
-    root = next((row for row in rows if row.event_type == "run"), rows[0])
+    root = root_of(rows)
     agent = _agent_row(root, rows)
     attributes = _object(root.attributes)
     calls, covered = _calls(rows, reader)
