@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from replay.case.remembering import placeholders_in
 from tracekit.canonical import JsonValue
 from tracekit.errors import DistillError
 from tracekit.redact import Redactor, Scope
@@ -39,6 +40,18 @@ def as_recorded_today(record: Trajectory, redactor: Redactor) -> Trajectory:
     record = with_values(record, taken)
     # What a later value told is looked for in the earlier ones, too.
     return with_values(record, taken) if scope.known else record
+
+
+def placeholders_of(run: Trajectory) -> set[str]:
+    """List the placeholders among the values of a run."""
+    found: set[str] = set()
+
+    def look(value: JsonValue) -> JsonValue:
+        found.update(placeholders_in(value))
+        return value
+
+    with_values(run, look)
+    return found
 
 
 def with_values(record: Trajectory, change: Change) -> Trajectory:

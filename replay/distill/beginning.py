@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from replay.case import Case, ModelScript, Reply, Source
 from replay.case.remembering import placeholders_in
-from replay.case.retaken import as_recorded_today
+from replay.case.retaken import as_recorded_today, placeholders_of
 from replay.case.schema import same
 from replay.case.today import named_values
 from replay.declared import Declared, relevant, shape_of
@@ -14,8 +15,9 @@ from replay.diff.arguments import came_back
 from replay.distill.draft import Draft, draft_of
 from replay.recording import short_digest
 from replay.replayer import importable
+from tracekit.canonical import JsonValue
 from tracekit.errors import DistillError
-from tracekit.redact import Redactor
+from tracekit.redact import KEY_ATTRIBUTE, Redactor
 from tracekit.trajectory import Trajectory
 
 
@@ -80,7 +82,9 @@ def whole_run(
     return draft, remarks
 
 
-def source_of(record: Trajectory, case: Case, *, planner: str | None, declared: Declared) -> Source:
+def source_of(
+    record: Trajectory, case: Case, *, planner: str | None, declared: Declared, key: str | None
+) -> Source:
     """Say where a case comes from, and by what it can be told that the code has outgrown it.
 
     The tools are those that it answers, and those that it only names, as one never called.
@@ -91,16 +95,37 @@ def source_of(record: Trajectory, case: Case, *, planner: str | None, declared: 
     named = sorted({fixture.tool for fixture in case.observations} & contracts.keys())
     named += [tool for tool in case.expected.tools if tool not in named]
     known = {name: shape for name in named if (shape := shapes.get(name)) is not None}
-    key = case.source.redaction_key if case.source is not None else None
     declares = any(contract.parameters is not None for contract in contracts.values())
     return Source(
         run=record.run_id,
         digest=short_digest(record),
-        redaction_key=key if placeholders_in(named_values(case.expected)) else None,
+        redaction_key=key,
         planner=planner,
         versions=relevant(record.versions),
         tools=known if declares else {},  # of imported runs no code declares the tools
     )
+
+
+def key_of_case(case: Case, runs: Sequence[Trajectory], redactor: Redactor) -> str | None:
+    """Name the key of the placeholders that are expected; None where they have no one key.
+
+    Args:
+        case: What is expected.
+        runs: What it is made of, as recorded. Their placeholders are of the key that they name.
+        redactor: Who took from them what today's rules take, with the user's key.
+    """
+    named = placeholders_in(named_values(case.expected))
+    keys: set[JsonValue] = set()
+    for run in runs if named else ():
+        if stood := named & placeholders_of(run):
+            keys.add(run.attributes.get(KEY_ATTRIBUTE))
+            named -= stood
+    for run in runs if named else ():
+        if made := named & placeholders_of(as_recorded_today(run, redactor)):
+            keys.add(redactor.key_id)
+            named -= made
+    key = keys.pop() if len(keys) == 1 and not named else None
+    return key if isinstance(key, str) else None
 
 
 def _layer(model: Any) -> str:

@@ -11,7 +11,7 @@ from replay.case import Case
 from replay.case.retaken import as_recorded_today
 from replay.caserun import CaseResult, CaseRunner
 from replay.declared import Declared
-from replay.distill.beginning import check_reference, source_of, spec, whole_run
+from replay.distill.beginning import check_reference, key_of_case, source_of, spec, whole_run
 from replay.distill.beside import with_grants
 from replay.distill.describing import comments_on, count_parts, extent_of, notes_on, with_short_ids
 from replay.distill.doubting import doubts_of
@@ -162,7 +162,8 @@ class _Work:
     def _begun(self, failing: CaseRunner, fixed: CaseRunner | None) -> tuple[Draft, Judge]:
         """Find the failure on the whole run."""
         check_replayable(self.record, deciding=failing.deciding)
-        self._rules, self._ask = failing.redactor.rules, failing.scan if failing.asks else None
+        self._redactor, self._ask = failing.redactor, failing.scan if failing.asks else None
+        self._recorded = [run for run in (self.record, self.reference) if run is not None]
         start, remarks = whole_run(
             self.record,
             deciding=failing.deciding,
@@ -210,8 +211,9 @@ class _Work:
 
     def _written(self, told: DistillResult, comments: Comments) -> DistillResult:
         """Write the file, if there is nothing in it that must not be."""
-        text = render(told.case, notes=notes_on(told), comments=comments, rules=self._rules)
-        check_no_secrets(told.case, text, rules=self._rules, ask=self._ask)
+        rules = self._redactor.rules
+        text = render(told.case, notes=notes_on(told), comments=comments, rules=rules)
+        check_no_secrets(told.case, text, rules=rules, ask=self._ask)
         path = None
         if self.options.out is not None:
             path = write_new(self.options.out, slug(told.case.name), text)
@@ -371,9 +373,12 @@ class _Work:
         subject = self.record.task_id or self.record.agent
         reason = target.reason
         name = self.options.name or slug(subject, reason.tool or reason.error or reason.oracle)
+        key = key_of_case(best.case, self._recorded, self._redactor)
         fields = {
             "name": name,
-            "source": source_of(self.record, best.case, planner=failing, declared=declared),
+            "source": source_of(
+                self.record, best.case, planner=failing, declared=declared, key=key
+            ),
             # Whoever runs the case without naming a planner wants it green once the fix is in.
             "planner": spec(self.fixed) if self.fixed is not None else failing,
             "reason": reason,

@@ -15,7 +15,7 @@ from itertools import chain
 
 from replay.case import AnswerRule, ArgumentRule, CallPattern, Expected
 from replay.case.remembering import RememberingTagger, placeholders_in
-from replay.case.retaken import with_values
+from replay.case.retaken import placeholders_of, with_values
 from replay.case.today import as_of_today, left_by_redaction, named_values
 from replay.matching.respelling import in_recorded_words
 from replay.metrics.gold import Gold, gold_of_case
@@ -49,7 +49,7 @@ def as_shown(run: Trajectory, gold: Gold | None) -> Shown:
     if gold is None or case is None:
         return Shown(run, gold)
     written = named_values(case.expected)
-    recorded = _placeholders_of(run)
+    recorded = placeholders_of(run)
     if not (recorded or _is_redacted(written)):
         return Shown(run, gold)
     tagger = RememberingTagger.of_user()
@@ -179,17 +179,6 @@ def _asks_more(schema: JsonValue) -> bool:
     parts = schema.get("properties")
     inner = [*(parts.values() if isinstance(parts, dict) else ()), schema.get("items")]
     return bool(schema.keys() - _OF_ANY_VALUE) or any(map(_asks_more, inner))
-
-
-def _placeholders_of(run: Trajectory) -> set[str]:
-    found: set[str] = set()
-
-    def look(value: JsonValue) -> JsonValue:
-        found.update(placeholders_in(value))
-        return value
-
-    with_values(run, look)
-    return found
 
 
 def _is_redacted(value: JsonValue) -> bool:

@@ -12,8 +12,7 @@ from fixtures.agents.restless import steady
 from replay import ReplayOptions, replay_run
 from replay.case import CallPattern, Case, Expected, parse_case
 from replay.case.retaken import with_values
-from replay.declared import Declared
-from replay.distill.beginning import source_of
+from replay.distill.beginning import key_of_case
 from replay.distill.draft import draft_of
 from replay.metrics import measure
 from tests.metrics.made import run, write
@@ -132,10 +131,28 @@ def test_a_case_that_is_made_of_a_run_names_the_key_of_its_placeholders() -> Non
     record = recorded()
     made = draft_of(record, kind="agent").case
     forbidden = CallPattern(tool="send", arguments=record.calls[0].arguments)
+    mine = Redactor(Rules(), KeyedTagger(load_key()))
     for one, said in ((forbidden, record.attributes[KEY_ATTRIBUTE]), ("send", None)):
         named = made.model_copy(update={"expected": Expected(forbidden_tools=(one,))})
-        source = source_of(record, named, planner=None, declared=Declared())
-        assert source.redaction_key == said
+        assert key_of_case(named, [record], mine) == said
+
+
+def test_a_case_names_the_key_that_made_its_placeholders_and_none_where_two_did() -> None:
+    record = recorded()
+    mine = Redactor(Rules(patterns={"account": "ACC-[0-9]+"}), KeyedTagger(b"b" * 32))
+    record = with_values(record, lambda v: f"{v} ACC-7788" if isinstance(v, str) else v)
+    old = str(record.answer.value).split()[2].rstrip(",")
+    new = str(mine.redact("ACC-7788").value)
+    theirs, unknown = record.attributes[KEY_ATTRIBUTE], str(mine.redact("ACC-1").value)
+    for named, said in (
+        ((old,), theirs),
+        ((new,), mine.key_id),
+        ((old, new), None),
+        ((unknown,), None),
+        ((new, unknown), None),
+    ):
+        case = Case(format="tracekit/case/v1", name="x", expected=Expected(evidence=named))
+        assert key_of_case(case, [record], mine) == said, named
 
 
 def test_a_run_names_its_key_and_a_replay_of_it_does_where_that_is_the_same(
