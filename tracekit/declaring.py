@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any
 
 from tracekit.canonical import JsonValue, digest_bytes, parse_json
@@ -36,12 +37,15 @@ from tracekit.redact.schemas import (
 Places = tuple[Place, ...]
 """All those of one schema: a definition describes each field that refers to it."""
 
+_ANY_ITEM, _ANY_NAME = -1, ""
+_FURTHEST = 10_000
+"""An item of a path that stands behind so many is not looked for where a schema is of any item."""
 _STEPS: Mapping[str, Place] = {
-    **dict.fromkeys(OF_ITEMS, (0,)),
-    **dict.fromkeys(OF_OTHERS, ("",)),
+    **dict.fromkeys(OF_ITEMS, (_ANY_ITEM,)),
+    **dict.fromkeys(OF_OTHERS, (_ANY_NAME,)),
     **dict.fromkeys(OF_THE_SAME, ()),
 }
-"""Word → from a field to what the schema behind that describes; 0 for an item of a list."""
+"""Word → from a field to what the schema behind that describes."""
 _LISTS_OF_VALUES = frozenset(("enum", "examples"))
 
 _kept: weakref.WeakKeyDictionary[Redactor, dict[str, Blob]] = weakref.WeakKeyDictionary()
@@ -141,7 +145,7 @@ class _Describing:
                     pending.append((spot.said, place))
             for word, behind in said.items():
                 for one, steps in _schemas_behind(word, behind):
-                    pending.append((one, self._redactor.rules.shortest((*place, *steps))))
+                    pending += [(one, there) for there in self._further((place,), steps)]
         return found
 
     def _described(self, schema: dict[str, JsonValue], places: Places) -> dict[str, JsonValue]:
@@ -157,6 +161,8 @@ class _Describing:
                 for name in said
             }
             return self._named(inside)
+        if word in OF_ITEMS and isinstance(said, list):
+            return [self._inside(said, at, self._further(places, (at,))) for at in range(len(said))]
         if word in _STEPS:
             return self._inside(schema, word, self._further(places, _STEPS[word]))
         if word in VALUES:
@@ -201,7 +207,21 @@ class _Describing:
 
     def _further(self, places: Places, steps: Place) -> Places:
         shortest = self._redactor.rules.shortest
-        return tuple(dict.fromkeys(shortest((*place, *steps)) for place in places))
+        there = (shortest(one) for place in places for one in self._reached(place, steps))
+        return tuple(dict.fromkeys(there))
+
+    def _reached(self, place: Place, steps: Place) -> list[Place]:
+        """Return where steps lead to: any item or name could be each that a path names."""
+        if steps == (_ANY_NAME,):
+            named = self._redactor.rules.steps_behind(place)
+            return [(*place, n) for n in (_ANY_NAME, *named) if isinstance(n, str)]
+        if not steps or not isinstance(at := steps[0], int):
+            return [(*place, *steps)]
+        numbers = {n for n in self._redactor.rules.steps_behind(place) if isinstance(n, int)}
+        other = next(n for n in count() if n not in numbers)
+        if at != _ANY_ITEM:
+            return [(*place, at if at in numbers else other)]
+        return [(*place, n) for n in (other, *sorted(numbers)) if n <= _FURTHEST]
 
     def _named(
         self, said: dict[str, JsonValue], known: frozenset[str] = frozenset()
@@ -222,11 +242,11 @@ class _Describing:
 
     def _value_at(self, value: JsonValue, place: Place) -> JsonValue:
         for step in reversed(place):
-            value = [value] if step == 0 else {str(step): value}
+            value = [*[""] * step, value] if isinstance(step, int) else {step: value}
         found = self._redactor.redact(value, scope=self._scope).value
         for _ in place:
             if isinstance(found, (dict, list)):  # not where a rule failed
-                (found,) = found.values() if isinstance(found, dict) else found
+                *_, found = found.values() if isinstance(found, dict) else found
         return found
 
 
@@ -235,6 +255,9 @@ def _schemas_behind(word: str, said: JsonValue) -> Iterator[tuple[JsonValue, Pla
     if isinstance(said, dict) and word in NAMING | DEFINING:
         for name, one in said.items():
             yield one, _steps_to(word, name)
+    elif word in OF_ITEMS and isinstance(said, list):
+        for at, one in enumerate(said):
+            yield one, (at,)
     elif word in _STEPS:
         yield said, _STEPS[word]
 

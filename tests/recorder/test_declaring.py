@@ -312,6 +312,38 @@ def test_a_path_of_the_users_holds_in_a_schema_too(rule: str) -> None:
     assert (many == ACCOUNT, deep == ACCOUNT) == ("many" not in rule, "deep" not in rule)
 
 
+MANY: dict[str, Any] = {"properties": {"account": {"default": ACCOUNT, "type": "string"}}}
+SEVERAL: dict[str, dict[str, Any]] = {
+    "$.a[2].account": {"items": MANY},
+    "$.a[1].account": {"prefixItems": [{"type": "null"}, MANY]},
+    "$.a[0].account": {"items": [MANY]},
+    "$.a[0][2].account": {"items": {"items": MANY}},
+    "$.a[*][2].account": {"items": {"prefixItems": [{}, {}, MANY]}},
+    "$.a[3]": {"contains": {"$ref": "#/$defs/Many"}},
+    "$.a[12]": {"prefixItems": [{}] * 12 + [{"$ref": "#/$defs/Many"}]},
+    "$.a.x.account": {"additionalProperties": MANY},
+    "$.a.x[1].account": {"unevaluatedProperties": {"items": {"$ref": "#/$defs/Many"}}},
+}
+
+
+@pytest.mark.parametrize("rule", SEVERAL)
+def test_a_schema_of_several_stands_at_each_of_them_that_a_path_names(rule: str) -> None:
+    schema = {"properties": {"a": SEVERAL[rule]}, "$defs": {"Many": MANY}}
+    used = "#/" in json.dumps(SEVERAL[rule])
+    kept = of_schema(schema, rule)
+    assert (kept["$defs"] == schema["$defs"]) != used
+    assert "Kestrel" not in json.dumps(kept["properties"])
+    assert of_schema(schema, "$.b[2].account", "$.a[99999999].other") == schema
+
+
+@pytest.mark.parametrize("rule", ["$.a[0].account", "$.a[2].account", "$.b[1].account"])
+def test_a_schema_of_one_item_stands_at_no_other(rule: str) -> None:
+    schema = {"properties": {"a": {"prefixItems": [{"type": "null"}, MANY]}}}
+    assert of_schema(schema, rule) == schema
+    tokens = {"properties": {"access_token": {"prefixItems": [{"default": HIDDEN}] * 3}}}
+    assert HIDDEN not in json.dumps(of_schema(tokens, "$.access_token[0]"))
+
+
 def test_a_contract_without_secrets_is_kept_to_the_letter() -> None:
     plain = Contract(name="look", purpose="Look.", parameters=(Parameter(name="x"),))
     assert without_secrets(plain, "account") == plain

@@ -81,8 +81,7 @@ class Rules:
             if isinstance(step, str) and self._names_all(step):
                 return (step, "") if at + 1 < len(place) else (step,)
         size = len(place)
-        waiting = [r for r in self.paths if len(r) > size and path_matches(r[:size], [*place])]
-        if waiting:  # what is no step of theirs could be any other
+        if waiting := self._waiting(place):  # what is no step of theirs could be any other
             named = [any(rule[at] == step for rule in waiting) for at, step in enumerate(place)]
             short = tuple(step if here else "" for step, here in zip(place, named, strict=True))
         else:
@@ -91,6 +90,14 @@ class Rules:
         if at == size or not self.builtin or name_class(str(place[at])) is None:
             return short
         return (*(short[:at] if waiting else short), *place[at : at + 1 + _MOST_ITEMS])
+
+    def steps_behind(self, place: Place) -> tuple[Step, ...]:
+        """Return the next steps of the user's paths that lead over ``place``."""
+        return tuple(rule[len(place)] for rule in self._waiting(place))
+
+    def _waiting(self, place: Place) -> list[tuple[Step, ...]]:
+        size = len(place)
+        return [r for r in self.paths if len(r) > size and path_matches(r[:size], [*place])]
 
     def _names_all(self, name: str) -> bool:
         """Whether all under a name is secret, and not only texts."""
