@@ -372,22 +372,25 @@ def test_a_reader_left_over_from_one_replay_does_not_end_the_next(tmp_path: Path
 
     @tracekit.agent
     async def keeping(word: str) -> str:
-        paying = session("bob")
-        next(paying)
-        if not kept:
-            paying.send(10)
-        kept.append(paying)
-        return "done"
-
-    store = _recorded(keeping, tmp_path)
-    assert replay_run("seen", planner=keeping, store=store).verdict.kind == "inconclusive"
-    tracekit.configure(store=store)
-    with tracekit.run(run_id="next"):
-        asyncio.run(_quietly()("x"))
+        kept.append(session("bob"))
+        return next(kept[0])
 
     @tracekit.agent
-    async def agent(word: str) -> object:
-        kept.pop().close()
-        return await _quietly()(word)
+    async def closing(word: str) -> list[str]:
+        if kept:
+            kept.pop().close()
+        paying = session("eve")
+        said = [next(paying)]
+        paying.close()
+        return said
 
-    assert "behind item" not in str(replay_run("next", planner=agent, store=store).verdict)
+    store = _recorded(_sync(10), tmp_path / "one")
+    assert replay_run("seen", planner=keeping, store=store).verdict.kind != "pass"
+    (left,) = kept
+    kept.clear()
+    store = _recorded(closing, tmp_path / "two")
+    kept.append(left)
+
+    found = replay_run("seen", planner=closing, store=store)
+
+    assert (found.verdict.kind, kept) == ("pass", [])
