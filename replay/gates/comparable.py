@@ -51,15 +51,18 @@ class Stated:
 
     versions: Mapping[str, Mapping[str, str]]
     replays: Set[str] = frozenset()
-    """Which of the runs are replays; their versions are what a replay says of itself."""
+    """Which of the runs are replays."""
     tools: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Run id → tool → digest of what it declares."""
 
-    def of_a_replay(self, name: str, before: str, after: str) -> bool:
-        """Whether a replay says it of itself, and the other run is none and cannot."""
+    def only_replay_says(self, name: str, before: str, after: str) -> bool:
+        """Whether it is what a replay says of how it was made, and the other run is none.
+
+        Such a one has no options. It may have any other version.
+        """
         made, other = (before, after) if before in self.replays else (after, before)
         stated = name in self.versions[made] and name not in self.versions[other]
-        return stated and made in self.replays and other not in self.replays
+        return name == OPTIONS and stated and made in self.replays and other not in self.replays
 
 
 def check_comparable(selected: Selected, store: Store, expect_differs: Sequence[str]) -> list[str]:
@@ -82,7 +85,7 @@ def check_comparable(selected: Selected, store: Store, expect_differs: Sequence[
             f"expect_differs = [{names}]",
         )
     notes = list(_notes(found, expect_differs))
-    if any(stated.of_a_replay(OPTIONS, *pair) for pair in pairs):
+    if any(stated.only_replay_says(OPTIONS, *pair) for pair in pairs):
         notes.append("a replay is compared with a record: its latency is modelled")
     return notes
 
@@ -113,7 +116,7 @@ def _mismatches(pairs: Iterable[tuple[str, str]], stated: Stated) -> dict[str, _
         ours, theirs = stated.versions[before], stated.versions[after]
         for name in sorted(ours.keys() | theirs.keys()):
             one, two = ours.get(name), theirs.get(name)
-            free = name in RELEASED or stated.of_a_replay(name, before, after)
+            free = name in RELEASED or stated.only_replay_says(name, before, after)
             if one != two and not free:
                 _count(found, _Mismatch(name, one, two, (before, after)))
         mine, other = stated.tools.get(before, {}), stated.tools.get(after, {})

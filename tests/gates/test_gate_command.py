@@ -170,6 +170,28 @@ def test_a_replay_may_be_compared_with_a_record_and_that_is_told(tmp_path: Path)
     assert notes == ["a replay is compared with a record: its latency is modelled"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ({}, {"model": "m"}, "model: nothing stated against 'm'"),
+        ({"prompt": "v1"}, {}, "prompt: 'v1' against nothing stated"),
+    ],
+)
+def test_a_version_that_only_a_replay_or_its_record_names_is_refused(
+    tmp_path: Path, old: dict[str, str], new: dict[str, str], said: str
+) -> None:
+    new = {"replay": "a", "planner": "p", **new}
+    store = kept(
+        tmp_path / "traces",
+        *side("old", count=1, good=1, versions=old),
+        *side("new", count=1, good=1, versions=new, replay_of="old-0"),
+    )
+    replays = "--candidate", "tag=new,replays"
+    result = gate(store, tmp_path, SUCCESS, *replays)
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+    assert "replay:" not in result.stderr
+
+
 def test_the_renames_of_a_replay_are_among_its_options(tmp_path: Path) -> None:
     one, two = {"replay": "a"}, {"replay": "b", "map": "pay=payout"}
     store = kept(
