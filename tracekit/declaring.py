@@ -157,7 +157,7 @@ class _Describing:
         places = self._and_referring(places, slot(schema, word))
         if isinstance(said, dict) and word in NAMING | DEFINING:
             inside = {
-                name: self._inside(said, name, self._further(places, _steps_to(word, name)))
+                name: self._inside(said, name, self._further(places, *_steps_to(word, name)))
                 for name in said
             }
             return self._named(inside)
@@ -205,10 +205,10 @@ class _Describing:
         more = self._referring.get(here)
         return places if more is None else tuple(dict.fromkeys((*more, *places)))
 
-    def _further(self, places: Places, steps: Place) -> Places:
+    def _further(self, places: Places, *ways: Place) -> Places:
         shortest = self._redactor.rules.shortest
-        there = (shortest(one) for place in places for one in self._reached(place, steps))
-        return tuple(dict.fromkeys(there))
+        reached = (self._reached(place, steps) for place in places for steps in ways)
+        return tuple(dict.fromkeys(shortest(one) for several in reached for one in several))
 
     def _reached(self, place: Place, steps: Place) -> list[Place]:
         """Return where steps lead to: any item or name could be each that a path names."""
@@ -254,7 +254,7 @@ def _schemas_behind(word: str, said: JsonValue) -> Iterator[tuple[JsonValue, Pla
     """Yield the schemas behind a word, and the steps to what they describe."""
     if isinstance(said, dict) and word in NAMING | DEFINING:
         for name, one in said.items():
-            yield one, _steps_to(word, name)
+            yield from ((one, steps) for steps in _steps_to(word, name))
     elif word in OF_ITEMS and isinstance(said, list):
         for at, one in enumerate(said):
             yield one, (at,)
@@ -262,8 +262,10 @@ def _schemas_behind(word: str, said: JsonValue) -> Iterator[tuple[JsonValue, Pla
         yield said, _STEPS[word]
 
 
-def _steps_to(word: str, name: str) -> Place:
+def _steps_to(word: str, name: str) -> tuple[Place, ...]:
     """Return the steps to what a schema of a name describes: a definition is nowhere by itself."""
+    if word == "patternProperties":
+        return (name,), (_ANY_NAME,)
     if word in NAMING:
-        return (name,)
-    return () if word == "dependentSchemas" else (word, name)
+        return ((name,),)
+    return ((),) if word == "dependentSchemas" else ((word, name),)
