@@ -322,6 +322,7 @@ SEVERAL: dict[str, dict[str, Any]] = {
     "$.a[3]": {"contains": {"$ref": "#/$defs/Many"}},
     "$.a[12]": {"prefixItems": [{}] * 12 + [{"$ref": "#/$defs/Many"}]},
     "$.a.x.account": {"additionalProperties": MANY},
+    "$.a.xy.account": {"patternProperties": {"^x": MANY}},
     "$.a.x[1].account": {"unevaluatedProperties": {"items": {"$ref": "#/$defs/Many"}}},
 }
 
