@@ -247,7 +247,7 @@ def _killed_and_resumed(path: Path, seed: int, kills: int) -> None:
     with _sitting(path, seed) as child:
         told, _ = child.communicate(timeout=60)
     *rest, best = told.splitlines(keepends=True)
-    asked += rest
+    asked = [line for line in asked + rest if line.startswith("asked")]  # one may have ended first
     assert best.strip() == str(sorted(scattered(500, 5, seed).least or ()))
     assert len(asked) <= len(set(asked)) + kills  # the one that was being asked for, each time
 
